@@ -8,12 +8,12 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.linear import Space
-from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS, TILE, DotInstruction, dot_instruction
+from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS, DotInstruction, dot_instructions
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import LoadOp, StoreOp, address_of
 
-# The tiles along each side of a block of results: four of the eight tiles that there are accumulate.
-SIDE = 2
+# The most rows and columns of a block of results.
+MOST = 32
 
 
 def check_dot(
@@ -32,33 +32,33 @@ def check_dot(
         raise VerifyException(f"`dot = {schedule.dot}` has rows and lanes, no merged loops and no strips")
     sizes = dict(space)
     for name, extent in schedule.tiles:
-        if extent > SIDE * TILE or sizes[name] % extent:
-            raise VerifyException(f"`dot` has equal tiles of at most {SIDE * TILE}")
+        if extent > MOST or sizes[name] % extent:
+            raise VerifyException(f"`dot` has equal tiles of at most {MOST}")
     row = schedule.rows[0]
     loads = [op for op in summed if isinstance(op, LoadOp)]
     loads.sort(key=lambda op: address_of(op).stride(row) == 0)
-    found = instruction_of(summed, loads, ops[0])
-    if len(reduced[0]) < 2 or found is None or found.name != schedule.dot:
-        wanted = DOT_INSTRUCTIONS[schedule.dot]
+    names = [dot.name for dot in instructions_of(summed, loads, ops[0])]
+    wanted = next(dot for dot in DOT_INSTRUCTIONS if dot.name == schedule.dot)
+    if len(reduced[0]) < 2 or schedule.dot not in names:
         raise VerifyException(f"{wanted.name} adds up products over groups of {wanted.depth} neighbours")
-    check_layout(schedule, reduced[0], loads, ops[1], found.depth)
+    check_layout(schedule, reduced[0], loads, ops[1], wanted.depth)
 
 
-def instruction_of(
+def instructions_of(
     summed: Sequence[Operation], loads: Sequence[LoadOp], reduction: Operation
-) -> DotInstruction | None:
-    """The instruction for the product that a sum yields last: of the loads of rows and of columns."""
+) -> list[DotInstruction]:
+    """The instructions for the product that a sum yields last: of the loads of rows and of columns."""
     product = summed[-1].operands[0].owner if summed and summed[-1].operands else None
     if not isinstance(product, Operation):
-        return None
+        return []
     factors = {
         factor.owner.operands[0]: factor
         for factor in product.operands
         if isinstance(factor.owner, Operation) and factor.owner.operands
     }
     if len(loads) != 2 or len(product.operands) != 2 or factors.keys() != {load.result for load in loads}:
-        return None
-    return dot_instruction(*(factors[load.result] for load in loads), reduction.results[0].type)
+        return []
+    return dot_instructions(*(factors[load.result] for load in loads), reduction.results[0].type)
 
 
 def check_layout(

@@ -1,4 +1,6 @@
-"""Instructions of matrix units: each adds the products of two small matrices to a tile of accumulators."""
+"""Instructions that add up products of small numbers: of matrix units, which multiply small matrices, and of
+vectors, which multiply groups of neighbours.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +10,65 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+# The rows of a tile of a matrix unit, the accumulators in each of them, and its groups along the sum.
+TILE = 16
+
 
 @dataclass(frozen=True, slots=True)
 class DotInstruction:
-    """An instruction on tiles of at most 16 rows of 64 bytes (Intel, "Advanced Matrix Extensions").
+    """An instruction for operands of two types, those of rows and of columns.
 
     Attributes:
-        name: the instruction, by which LLVM's intrinsic is called.
-        feature: the feature of the processor that has it, as LLVM calls it.
+        name: the instruction, as assemblers call it.
+        features: the features of a processor of which each brings it, as LLVM calls them.
         operands: the element types, and how each is widened: a float, or an integer with or without sign.
         result: the type in which products are added up.
         depth: the neighbours along the sum that each product takes from both operands: those in 32 bits.
+        on_tiles: whether it is one of a matrix unit (Intel, "Advanced Matrix Extensions").
     """
 
     name: str
-    feature: str
+    features: frozenset[str]
     operands: tuple[tuple[Attribute, type[Operation]], tuple[Attribute, type[Operation]]]
     result: Attribute
     depth: int
+    on_tiles: bool
 
 
-# The rows of a tile, the accumulators in each of them, and its groups of neighbours along the sum.
-TILE = 16
+def _instruction(
+    name: str, features: str, rows: str, columns: str, *, on_tiles: bool = False
+) -> DotInstruction:
+    (of_rows, result, depth), (of_columns, _, _) = _NUMBERS[rows], _NUMBERS[columns]
+    return DotInstruction(name, frozenset(features.split()), (of_rows, of_columns), result, depth, on_tiles)
 
-_BF16, _F16 = (bf16, arith.ExtFOp), (f16, arith.ExtFOp)
-_S8, _U8 = (i8, arith.ExtSIOp), (i8, arith.ExtUIOp)
 
-DOT_INSTRUCTIONS = {
-    found.name: found
-    for found in (
-        DotInstruction("tdpbf16ps", "amx-bf16", (_BF16, _BF16), f32, 2),
-        DotInstruction("tdpfp16ps", "amx-fp16", (_F16, _F16), f32, 2),
-        DotInstruction("tdpbssd", "amx-int8", (_S8, _S8), i32, 4),
-        DotInstruction("tdpbsud", "amx-int8", (_S8, _U8), i32, 4),
-        DotInstruction("tdpbusd", "amx-int8", (_U8, _S8), i32, 4),
-        DotInstruction("tdpbuud", "amx-int8", (_U8, _U8), i32, 4),
-    )
+# How a number is widened, the type of sums of products, and how many are in 32 bits.
+_NUMBERS: dict[str, tuple[tuple[Attribute, type[Operation]], Attribute, int]] = {
+    "bf16": ((bf16, arith.ExtFOp), f32, 2),
+    "f16": ((f16, arith.ExtFOp), f32, 2),
+    "signed": ((i8, arith.ExtSIOp), i32, 4),
+    "unsigned": ((i8, arith.ExtUIOp), i32, 4),
 }
+
+# The fastest first. `vdpbf16ps` is none of them: it multiplies no more numbers in a cycle than f32 has.
+DOT_INSTRUCTIONS = (
+    _instruction("tdpbf16ps", "amx-bf16", "bf16", "bf16", on_tiles=True),
+    _instruction("tdpfp16ps", "amx-fp16", "f16", "f16", on_tiles=True),
+    _instruction("tdpbssd", "amx-int8", "signed", "signed", on_tiles=True),
+    _instruction("tdpbsud", "amx-int8", "signed", "unsigned", on_tiles=True),
+    _instruction("tdpbusd", "amx-int8", "unsigned", "signed", on_tiles=True),
+    _instruction("tdpbuud", "amx-int8", "unsigned", "unsigned", on_tiles=True),
+    _instruction("vpdpbusd", "avx512vnni avxvnni", "unsigned", "signed"),
+    _instruction("vpdpbusd", "avx512vnni avxvnni", "signed", "unsigned"),
+    _instruction("vpdpbusd", "avx512vnni avxvnni", "signed", "signed"),
+    _instruction("sdot", "dotprod", "signed", "signed"),
+    _instruction("udot", "dotprod", "unsigned", "unsigned"),
+    _instruction("usdot", "i8mm", "unsigned", "signed"),
+    _instruction("usdot", "i8mm", "signed", "unsigned"),
+)
+DOT_NAMES = tuple(dict.fromkeys(dot.name for dot in DOT_INSTRUCTIONS))
+DOT_FEATURES = frozenset[str]().union(*(dot.features for dot in DOT_INSTRUCTIONS))
+TILE_FEATURES = frozenset[str]().union(*(dot.features for dot in DOT_INSTRUCTIONS if dot.on_tiles))
 
 
 def widened(value: SSAValue) -> tuple[Attribute, type[Operation]]:
@@ -55,9 +79,7 @@ def widened(value: SSAValue) -> tuple[Attribute, type[Operation]]:
     return value.type, Operation
 
 
-def dot_instruction(left: SSAValue, right: SSAValue, result: Attribute) -> DotInstruction | None:
-    """The instruction that adds up products of two widened numbers."""
-    operands = widened(left), widened(right)
-    return next(
-        (dot for dot in DOT_INSTRUCTIONS.values() if (dot.operands, dot.result) == (operands, result)), None
-    )
+def dot_instructions(rows: SSAValue, columns: SSAValue, result: Attribute) -> list[DotInstruction]:
+    """The instructions that add up products of two widened numbers, the fastest first."""
+    operands = widened(rows), widened(columns)
+    return [dot for dot in DOT_INSTRUCTIONS if (dot.operands, dot.result) == (operands, result)]

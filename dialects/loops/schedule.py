@@ -10,7 +10,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from ocannl.dialects.index.linear import Space
-from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
+from ocannl.dialects.loops.dot_instructions import DOT_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def parse_schedule(parser: AttrParser) -> Schedule:
         elif key == "chains":
             chains = parser.parse_integer(allow_boolean=False, allow_negative=False)
         elif key == "dot":
-            dot = parser.parse_keyword_in(DOT_INSTRUCTIONS, " naming an instruction")
+            dot = parser.parse_keyword_in(DOT_NAMES, " naming an instruction")
         else:
             extents[key] = extent()
 

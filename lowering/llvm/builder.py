@@ -52,6 +52,7 @@ class FunctionBuilder:
         fuses: the target multiplies and adds with one rounding by an instruction.
         masks: the target stores some lanes of a vector as fast as all.
         compared: LLVM's names of the numbers of which it has maxima and minima that are NaN if an operand is.
+        vector_bytes: the bytes of a vector register.
         checks: accesses are checked to be inside of their arrays.
         place: what follows the instructions that are emitted next: their place in the user's program.
     """
@@ -63,12 +64,14 @@ class FunctionBuilder:
         checks: bool = False,
         fuses: bool = True,
         masks: bool = True,
+        vector_bytes: int = 64,
         place_of: Callable[[Operation], str] | None = None,
     ) -> None:
         self.place_of = place_of
         self.checks = checks
         self.fuses = fuses
         self.masks = masks
+        self.vector_bytes = vector_bytes
         self.converted = converted
         self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]

@@ -191,6 +191,7 @@ class ModuleEmitter:
             target.compared,
             fuses=target.fuses,
             masks=target.masks,
+            vector_bytes=target.vector_bytes,
             checks=self.checks,
             place_of=place_of,
         )

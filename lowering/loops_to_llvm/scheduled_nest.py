@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import NestOp
+from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.dot_vectors import DotVectorEmitter
 from ocannl.lowering.loops_to_llvm.matrix_unit import MatrixUnitEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.wide_copy import WideCopyEmitter, moving_together
@@ -25,7 +27,9 @@ def emit_nest(
     if b.checks:
         NestEmitter(b, nest, pointers, positions, first, ahead).emit()
     elif nest.schedule is not None and nest.schedule.data.dot:
-        MatrixUnitEmitter(b, nest, pointers, positions, first).emit()
+        on_tiles = any(dot.on_tiles for dot in DOT_INSTRUCTIONS if dot.name == nest.schedule.data.dot)
+        kind = MatrixUnitEmitter if on_tiles else DotVectorEmitter
+        kind(b, nest, pointers, positions, first).emit()
     elif moving_together(nest) is not None:
         WideCopyEmitter(b, nest, pointers, positions, first).emit()
     else:

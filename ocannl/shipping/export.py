@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.dialects.loops.dot_instructions import TILE_FEATURES
 from ocannl.execute.meshes import refuse_mesh
 from ocannl.execute.routine import Routine
 from ocannl.functions.function import Function, Lowered
 from ocannl.lowering.loops_to_c.names import c_name
-from ocannl.passes.analysis.dot_products import DOT_FEATURES
 from ocannl.passes.analysis.target import WASM, TargetDescription
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
@@ -115,7 +115,7 @@ def _call(function: Lowered) -> Call:
 def _target(path: Path, name: str | None, routine: Routine) -> TargetDescription:
     """The processor of a library, without matrix units: a process has to ask its system for these."""
     found = _processor(path, name, routine)
-    return replace(found, features=found.features - DOT_FEATURES)
+    return replace(found, features=found.features - TILE_FEATURES)
 
 
 def _processor(path: Path, name: str | None, routine: Routine) -> TargetDescription:

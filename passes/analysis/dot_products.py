@@ -13,10 +13,10 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.dot_instructions import (
-    DOT_INSTRUCTIONS,
+    DOT_FEATURES,
     TILE,
     DotInstruction,
-    dot_instruction,
+    dot_instructions,
     widened,
 )
 from ocannl.dialects.loops.values import address_of
@@ -29,8 +29,10 @@ PRODUCT = (LoadOp, arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.MulfOp, ari
 # The groups of neighbours that a step takes at least, if there are so many, so that no part of the sum is
 # left to other instructions.
 LEAST_STEP = 8
-# The cycles of a step on a tile of whole rows, with its loads, and to go on with a result.
-STEP_CYCLES, RESULT_CYCLES = 24.0, 0.5
+# The cycles of a matrix unit for a step of four tiles, with its loads; and to go on with a result.
+STEP_CYCLES, RESULT_CYCLES = 96.0, 0.5
+# The vectors beside the accumulators of a tile of vectors: of the columns, of a row, and of corrections.
+BESIDE = 5
 # The cycles to copy an element, where neighbours along the sum, or those along the columns, are neighbours in
 # memory, and where neither are.
 PAIRS, INTERLEAVED, MOVED = 0.4, 0.6, 2.0
@@ -41,7 +43,30 @@ TRANSPOSED = 0.8
 LEAST_WORK, PAYS = 2**15, 1.0
 # The bytes of a number in which products are added up.
 WORD = 4
-DOT_FEATURES = frozenset(dot.feature for dot in DOT_INSTRUCTIONS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class DotTile:
+    """The block of results for which an instruction accumulates in registers.
+
+    Attributes:
+        rows: its rows.
+        columns: its columns.
+        step: the groups along the sum that a step takes at most.
+        cycles: those of a step.
+    """
+
+    rows: int
+    columns: int
+    step: int
+    cycles: float
+
+    @staticmethod
+    def of(instruction: DotInstruction, target: TargetDescription) -> DotTile:
+        if instruction.on_tiles:
+            return DotTile(2 * TILE, 2 * TILE, TILE, STEP_CYCLES)
+        rows = (target.vector_registers - BESIDE) // 2
+        return DotTile(rows, 2 * target.vector_bytes // WORD, 1, 2 * rows / target.fma_ports)
 
 
 @dataclass(frozen=True)
@@ -59,6 +84,7 @@ class DotProduct:
     column: str
     k: str
     instruction: DotInstruction
+    tile: DotTile
     sizes: Mapping[str, int]
 
     @property
@@ -68,8 +94,8 @@ class DotProduct:
     @cached_property
     def step(self) -> int:
         groups = self.sizes[self.k] // self.depth
-        even = largest_divisor(groups, TILE)
-        return even if even >= min(groups, LEAST_STEP) else TILE
+        even = largest_divisor(groups, self.tile.step)
+        return even if even >= min(groups, LEAST_STEP, self.tile.step) else self.tile.step
 
     @property
     def groups(self) -> int:
@@ -94,13 +120,21 @@ class DotProduct:
         results = math.prod(own)
         outer = math.prod(size for name, size in self.reduction.space.data if name != self.k)
         rows, columns = self.sizes[self.row], self.sizes[self.column]
-        tiles = results // (rows * columns) * -(-rows // TILE) * -(-columns // TILE)
+        tiles = (
+            results / (rows * columns) * covered(rows, self.tile.rows) * covered(columns, self.tile.columns)
+        )
         steps = tiles * outer * (self.groups // self.step)
         left_over = results * outer * self.rest / TILE
         copies = copy_cycles(self.right, self.column, self.k)
         if not self.is_direct:
             copies += TRANSPOSED * copied_elements(self.left)
-        return steps * STEP_CYCLES + left_over + results * RESULT_CYCLES + copies
+        return steps * self.tile.cycles + left_over + results * RESULT_CYCLES + copies
+
+
+def covered(size: int, extent: int) -> float:
+    """How many tiles cover a size; parts of a tile are as much less."""
+    whole, remainder = divmod(size, extent)
+    return whole + (max(0.5, remainder / extent) if remainder else 0)
 
 
 def find_dot_product(nest: NestOp, target: TargetDescription) -> DotProduct | None:
@@ -139,14 +173,16 @@ def candidates(nest: NestOp, reduction: ReduceOp, target: TargetDescription) -> 
     clashing = nest.clashing
     for left, right in ((0, 1), (1, 0)):
         factors = [factor for load in (loads[left], loads[right]) for factor in read_by(product, load)]
-        instruction = dot_instruction(*factors, reduction.result.type) if len(factors) == 2 else None
-        if instruction is None or instruction.feature not in target.features:
+        known = dot_instructions(*factors, reduction.result.type) if len(factors) == 2 else []
+        instruction = next((dot for dot in known if dot.features & target.features), None)
+        if instruction is None:
             continue
+        tile = DotTile.of(instruction, target)
         for row in sorted((own & names[left]) - names[right] - clashing):
             for column in sorted((own & names[right]) - names[left] - clashing):
                 for k in sorted(names[left] & names[right] & set(reduction.space.names)):
                     found = DotProduct(
-                        reduction, loads[left], loads[right], row, column, k, instruction, sizes
+                        reduction, loads[left], loads[right], row, column, k, instruction, tile, sizes
                     )
                     if sizes[k] >= instruction.depth and fits(found):
                         yield found

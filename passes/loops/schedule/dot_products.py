@@ -1,5 +1,5 @@
-"""Products on matrix units: a group over blocks of results, in which one nest adds up the products of a block
-by an instruction on tiles, and another one goes on with its results.
+"""Products of small numbers: a group over blocks of results, in which one nest adds up the products of a
+block by an instruction for them, and another one goes on with its results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.dot_instructions import TILE
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.routine import enclosing_routine
@@ -30,10 +29,10 @@ from ocannl.passes.analysis.nests import declaration, names_in, operations
 from ocannl.passes.loops.schedule.pack import after_declarations
 from ocannl.passes.rewrites.indices import substitute_indices
 
-# The rows and columns of a block of accumulators: all eight tiles of the unit are then in use.
-BLOCK = 2 * TILE
-# The most blocks of rows, and of columns, of a point of a group, and the bytes of its results.
-MOST_ROWS, MOST_COLUMNS, RESULT_BYTES = 8, 4, 2**16
+# The most rows and columns of results of a point of a group, and their bytes.
+MOST_ROWS, MOST_COLUMNS, RESULT_BYTES = 256, 128, 2**16
+# The bytes of a result, and of a group of neighbours along the sum.
+WORD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,18 @@ class Part:
     width: int
 
 
-def parts(size: int, most: int) -> Iterator[Part]:
-    """Whole blocks, at most so many at a point, and then the remainder."""
-    whole, remainder = divmod(size, BLOCK)
+def parts(size: int, block: int, most: int) -> Iterator[Part]:
+    """Whole blocks of so many rows or columns, at most so many at a point, and then the remainder."""
+    whole, remainder = divmod(size, block)
     blocks = largest_divisor(whole, most) if whole else 0
     if 2 * blocks < min(most, whole):
-        yield Part(0, whole // most, most, BLOCK)
+        yield Part(0, whole // most, most, block)
         done = whole // most * most
-        yield Part(done * BLOCK, 1, whole - done, BLOCK)
+        yield Part(done * block, 1, whole - done, block)
     elif whole:
-        yield Part(0, whole // blocks, blocks, BLOCK)
+        yield Part(0, whole // blocks, blocks, block)
     if remainder:
-        yield Part(whole * BLOCK, 1, 1, remainder)
+        yield Part(whole * block, 1, 1, remainder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,12 @@ class DotTiling:
         left = None if product.is_direct else self.known_copy(product.left, product.row, self.packed_rows)
         others = self.inside()
         rows = math.prod(sizes[name] for name in others)
-        most_rows = max(1, min(MOST_ROWS, RESULT_BYTES // (4 * BLOCK * BLOCK * rows)))
+        height, width = product.tile.rows, product.tile.columns
+        most_rows = max(1, min(MOST_ROWS // height, RESULT_BYTES // (WORD * height * width * rows)))
         groups: list[GroupOp] = []
-        for row in parts(sizes[product.row], most_rows):
-            most = RESULT_BYTES // (4 * BLOCK * row.blocks * row.width * rows)
-            for column in parts(sizes[product.column], max(1, min(MOST_COLUMNS, most))):
+        for row in parts(sizes[product.row], height, most_rows):
+            most = RESULT_BYTES // (WORD * width * row.blocks * row.width * rows)
+            for column in parts(sizes[product.column], width, max(1, min(MOST_COLUMNS // width, most))):
                 groups.append(self.group(row, column, others, left, right))
         Rewriter.erase_op(self.nest)
         return [*self.copies, *groups]
@@ -119,11 +119,11 @@ class DotTiling:
         room.
         """
         product, found = self.product, list[str]()
-        rows = min(product.sizes[product.row], BLOCK)
+        rows = min(product.sizes[product.row], product.tile.rows)
         around = names_in(product.right.indices.data) | self.nest.clashing | {product.row, product.column}
         for name in reversed(self.nest.space.names):
             rows *= product.sizes[name] if name not in around else 1
-            if name not in around and rows * BLOCK * 4 <= RESULT_BYTES:
+            if name not in around and rows * product.tile.columns * WORD <= RESULT_BYTES:
                 found.insert(0, name)
         return found
 
@@ -146,14 +146,14 @@ class DotTiling:
         other in each column.
         """
         product, load = self.product, self.product.right
-        columns = product.sizes[product.column]
-        panels = -(-columns // BLOCK)
+        columns, block = product.sizes[product.column], product.tile.columns
+        panels = -(-columns // block)
         axes = self.kept_axes(load, product.column)
         shape = [*(memref_shape(load.node)[axis] for axis in axes), panels, product.groups]
-        width = min(BLOCK, columns)
+        width = min(block, columns)
         may_keep = columns % width == 0 and load.node in self.unwritten
         node = self.declare(load, [*shape, width, product.depth], KEPT if may_keep else "local")
-        for start, count, size in ((0, columns // BLOCK, BLOCK), (panels - 1, 1, columns % BLOCK)):
+        for start, count, size in ((0, columns // block, block), (panels - 1, 1, columns % block)):
             if count and size:
                 self.copy_columns(load, node, axes, start, count, size)
         return node
@@ -164,7 +164,8 @@ class DotTiling:
         product, panel, groups = self.product, self.panel, self.groups
         space = {name: memref_shape(load.node)[axis] for axis, name in self.axis_names(axes).items()}
         space |= {panel: count, groups: product.groups, product.column: width, product.k: product.depth}
-        column = Linear.of({panel: BLOCK, product.column: 1}, start * BLOCK)
+        block = product.tile.columns
+        column = Linear.of({panel: block, product.column: 1}, start * block)
         source = self.source(load, axes, {product.column: column, product.k: self.along_k})
         target = [*map(Linear.var, list(space)[:-4]), Linear.of({panel: 1}, start)]
         target += [Linear.var(name) for name in list(space)[-3:]]
@@ -174,9 +175,10 @@ class DotTiling:
         """How columns are copied: neighbours along the sum, or along the columns, are read as vectors."""
         product, address = self.product, address_of(load)
         if address.stride(product.column) == 1:
-            return Schedule(tuple(space), (product.k, product.depth), (product.column, BLOCK))
+            return Schedule(tuple(space), (product.k, product.depth), (product.column, product.tile.columns))
         if address.stride(product.k) == 1:
-            return Schedule(tuple(space), (self.groups, TILE), (product.column, TILE))
+            words = product.tile.columns // 2
+            return Schedule(tuple(space), (self.groups, words), (product.column, words))
         return None
 
     def packed_rows(self) -> SSAValue:
@@ -252,10 +254,10 @@ class DotTiling:
         rows, columns = row.blocks * row.width, Linear.of({self.panel: 1, self.column_block: column.blocks})
         at = {
             product.row: Linear.of({self.row_block: rows, product.row: 1}, row.start),
-            product.column: columns * BLOCK + Linear.of({product.column: 1}, column.start),
+            product.column: columns * product.tile.columns + Linear.of({product.column: 1}, column.start),
         }
         at = {name: self.without_units(index, row, column) for name, index in at.items()}
-        panel = self.without_units(columns, row, column) + Linear((), column.start // BLOCK)
+        panel = self.without_units(columns, row, column) + Linear((), column.start // product.tile.columns)
         substitute_indices(operations(rest.body.block), at)
         space = {name: self.nest.space.data[self.nest.space.names.index(name)][1] for name in others}
         space |= {product.row: rows}
@@ -282,7 +284,7 @@ class DotTiling:
             Region(Block([reduction, StoreOp(reduction.result, tile.result, indices)])),
             Schedule(
                 tuple(space),
-                (product.row, min(BLOCK, rows)),
+                (product.row, min(product.tile.rows, rows)),
                 (product.column, column.width),
                 dot=product.instruction.name,
             ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.dot_products import product, small_numbers
@@ -22,9 +24,9 @@ AMX = processor("sapphirerapids")
 has_amx = pytest.mark.skipif("amx-bf16" not in host().features, reason="this processor has no AMX")
 
 
-def scheduled(text: str) -> ModuleOp:
+def scheduled(text: str, cpu: str = "sapphirerapids") -> ModuleOp:
     module = parse_module(text)
-    SchedulePass(cpu="sapphirerapids").apply(Context(), module)
+    SchedulePass(cpu=cpu).apply(Context(), module)
     PlanMemoryPass().apply(Context(), module)
     module.verify()
     return module
@@ -94,3 +96,51 @@ def test_sums_over_several_loops_are_added_in_blocks():
     run_func(the_func(parse_module(text)), expected)
     run_compiled(module, found)
     np.testing.assert_array_equal(found["y"], expected["y"])
+
+
+# Processors with instructions on vectors, their registers, the features that run these, and operands.
+VECTORS = [
+    ("cascadelake", 64, {"avx512vnni"}, ("ui8", "i8"), "vpdpbusd"),
+    ("cascadelake", 64, {"avx512vnni"}, ("i8", "ui8"), "vpdpbusd"),
+    ("cascadelake", 64, {"avx512vnni"}, ("i8", "i8"), "vpdpbusd"),
+    ("alderlake", 32, {"avxvnni"}, ("i8", "i8"), "vpdpbusd"),
+    ("alderlake", 32, {"avxvnni"}, ("ui8", "i8"), "vpdpbusd"),
+]
+
+
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+@pytest.mark.parametrize(("cpu", "bytes", "features", "types", "name"), VECTORS)
+def test_vectors(
+    sizes: dict[str, int], cpu: str, bytes: int, features: set[str], types: tuple[str, str], name: str
+):
+    if not features <= host().features:
+        pytest.skip(f"this processor has no {name}")
+    text = product(sizes, "b, k", "o, k", "b, o", types)
+    module = scheduled(text, cpu)
+    assert f"dot = {name}" in str(module)
+    expected = small_numbers(the_func(module))
+    found = {label: array.copy() for label, array in expected.items()}
+    run_func(the_func(parse_module(text)), expected)
+    registers = processor(cpu).vector_registers
+    run_compiled(module, found, target=replace(host(), vector_bytes=bytes, vector_registers=registers))
+    np.testing.assert_array_equal(found["y"], expected["y"])
+
+
+@pytest.mark.parametrize(
+    ("cpu", "types", "name"),
+    [
+        ("neoverse-n1", ("i8", "i8"), "sdot"),
+        ("neoverse-n1", ("ui8", "ui8"), "udot"),
+        ("apple-m2", ("ui8", "i8"), "usdot"),
+        ("alderlake", ("i8", "i8"), "vpdpbusd"),
+    ],
+)
+def test_no_accumulator_is_spilled(cpu: str, types: tuple[str, str], name: str):
+    target = processor(cpu)
+    text = emit_assembly(
+        loops_to_llvm(scheduled(product({"b": 130, "o": 64, "k": 128}, types=types), cpu), target=target),
+        target,
+    )
+    stack = [line for line in text.splitlines() if "Spill" in line and any(r in line for r in ("mm", "q"))]
+    assert name in text
+    assert stack == []

@@ -1,0 +1,166 @@
+"""Emits nests whose products an instruction adds up: loops over blocks of results and along the sum."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.index.memref import loaded_type
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import address_of
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.instructions import call
+from ocannl.lowering.llvm.memory import ElementAccess
+from ocannl.lowering.llvm.types import I64, value_type
+
+# The additions to an accumulator before it is added to its result, as in other long sums of products.
+BLOCK = 256
+# The bytes of a group of neighbours along the sum, and of a result.
+WORD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SumLoop:
+    """A loop of the sum, of `size` points in steps of `step`."""
+
+    variable: str
+    size: int
+    step: int = 1
+
+
+class DotEmitter(ABC):
+    """Emits a nest that stores the sums of its only reduction.
+
+    The innermost loops of the sum run inside of those over blocks of results, as long as these add up no more
+    than `BLOCK` groups. The others run outside; what is added up inside is added to the results in memory.
+    """
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        nest: NestOp,
+        pointers: Mapping[SSAValue, str],
+        positions: dict[str, Position],
+        first: Mapping[SSAValue, int],
+    ) -> None:
+        assert nest.schedule is not None
+        schedule = nest.schedule.data
+        self.b = b
+        self.pointers, self.positions, self.first = pointers, positions, first
+        assert schedule.rows is not None
+        assert schedule.lanes is not None
+        (self.row, self.height), (self.column, self.width) = schedule.rows, schedule.lanes
+        self.name = schedule.dot
+        sizes = dict(nest.space.data)
+        self.blocks = [(name, sizes[name]) for name in schedule.order or sizes]
+        self.reduction, store = nest.body.block.ops
+        assert isinstance(self.reduction, ReduceOp)
+        assert isinstance(store, StoreOp)
+        self.store = store
+        loads = [op for op in self.reduction.body.block.ops if isinstance(op, LoadOp)]
+        self.left, self.right = sorted(loads, key=lambda op: address_of(op).stride(self.row) == 0)
+        *outer, (groups, count), (neighbour, self.depth) = self.reduction.space.data
+        self.step = self.step_of(count)
+        self.loops = [*(SumLoop(*loop) for loop in outer), SumLoop(groups, count, self.step)]
+        self.positions[neighbour] = Position(None, 0)
+        self.result = value_type(loaded_type(store.node))
+
+    @property
+    @abstractmethod
+    def carried(self) -> str:
+        """LLVM's type of an accumulator."""
+
+    @abstractmethod
+    def step_of(self, groups: int) -> int:
+        """The groups along the sum that one step takes, which divide their number."""
+
+    @abstractmethod
+    def zeros(self) -> list[str]:
+        """The accumulators of a block of results, without products."""
+
+    @abstractmethod
+    def add_products(self, values: Sequence[str]) -> list[str]:
+        """The accumulators after a step."""
+
+    @abstractmethod
+    def store_results(self, values: Sequence[str]) -> None:
+        """Stores what was added up in accumulators."""
+
+    @abstractmethod
+    def add_results(self, values: Sequence[str]) -> None:
+        """Adds what was added up in accumulators to the results in memory."""
+
+    @abstractmethod
+    def store_zeros(self) -> None:
+        """Sets a block of results in memory to 0."""
+
+    def emit(self) -> None:
+        outside, additions = list(self.loops), 1
+        while outside and additions * outside[-1].size <= BLOCK:
+            additions *= outside.pop().size
+        if not outside:
+            self.each_block(lambda: self.store_results(self.sums(self.loops)))
+            return
+        inside = self.loops[len(outside) :]
+        self.each_block(self.store_zeros)
+        if additions == BLOCK:
+            self.run(outside, lambda: self.each_block(lambda: self.add_results(self.sums(inside))))
+        else:
+            self.run(outside[:-1], lambda: self.in_parts(outside[-1], inside, BLOCK // additions))
+
+    def run(self, loops: Sequence[SumLoop], body: Callable[[], None]) -> None:
+        """Emits `body` inside of some loops."""
+        if not loops:
+            body()
+            return
+        loop = self.b.open_loop(0, loops[0].size, loops[0].step)
+        self.positions[loops[0].variable] = Position(loop.index, 0, self.b.depth)
+        self.run(loops[1:], body)
+        self.b.close_loop(loop)
+
+    def in_parts(self, cut: SumLoop, inside: Sequence[SumLoop], most: int) -> None:
+        """Emits a loop of the sum in parts of at most so many points, with the blocks of results inside."""
+        extent = max(1, most // cut.step) * cut.step
+        parts = self.b.open_loop(0, cut.size, extent)
+        stop = self.b.emit(f"add i64 {parts.index}, {extent}")
+        if cut.size % extent:
+            stop = call(self.b, "umin", [stop, str(cut.size)], I64)
+        bounds = parts.index, stop
+        self.each_block(lambda: self.add_results(self.sums([cut, *inside], bounds)))
+        self.b.close_loop(parts)
+
+    def each_block(self, body: Callable[[], None]) -> None:
+        """Emits `body` at each block of results."""
+        extents = {self.row: self.height, self.column: self.width}
+        self.run([SumLoop(name, size, extents.get(name, 1)) for name, size in self.blocks], body)
+
+    def sums(self, loops: Sequence[SumLoop], bounds: tuple[str, str] | None = None) -> list[str]:
+        """The accumulators after some loops of the sum, the first of them within bounds."""
+        return list(self.accumulate(loops, self.zeros(), bounds))
+
+    def accumulate(
+        self, loops: Sequence[SumLoop], values: Sequence[str], bounds: tuple[str, str] | None
+    ) -> Sequence[str]:
+        if not loops:
+            return self.add_products(values)
+        own, *inner = loops
+        start, stop = (0, own.size) if bounds is None else bounds
+        loop = self.b.open_loop(start, stop, own.step, [(self.carried, value) for value in values])
+        self.positions[own.variable] = Position(loop.index, 0, self.b.depth)
+        results = self.accumulate(inner, loop.phis, None)
+        self.b.close_loop(loop, results)
+        return results
+
+    def access(self, op: LoadOp | StoreOp) -> ElementAccess:
+        """The element of an array at the first row, column and neighbour of a block and a step."""
+        address = address_of(op).after(self.first.get(op.node, 0))
+        element = value_type(loaded_type(op.node))
+        return ElementAccess(self.b, self.pointers[op.node], address, self.positions, element, {})
+
+    @property
+    def row_stride(self) -> int:
+        """The elements from one row of results to the next one."""
+        return address_of(self.store).stride(self.row)
