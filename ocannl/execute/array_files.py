@@ -83,7 +83,12 @@ def open_arrays(path: Path) -> ArrayFile:
     read = _of_format(path, _open_safetensors, _open_npz)
     if not path.exists():
         raise MissingFileError(here(f"there is no file {str(path)!r}{_beside(path)}"))
-    return read(path)
+    if not path.is_file():
+        raise StateError(f"{path} is no file but {'a folder' if path.is_dir() else 'a device or pipe'}")
+    try:
+        return read(path)
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _beside(path: Path) -> str:

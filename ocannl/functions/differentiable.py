@@ -100,9 +100,9 @@ class Differentiable(ABC):
 
     def jvp(self, xs: Any, dxs: Any) -> Any:
         """How the results change when the arguments `xs` change by `dxs` (forward mode), in the form of the
-        results. Several arguments are a tuple, and so are their tangents.
+        results. Several arguments are a tuple or a list, and so are their tangents.
         """
-        args, tangents = _several(xs), _several(dxs)
+        args, tangents = self._several(xs), self._several(dxs)
         names = [*self.parameters.bind(*args).arguments]
         if len(names) != len(tangents):
             raise ArgumentError(f"each argument has one tangent; found {len(names)} and {len(tangents)}")
@@ -112,8 +112,15 @@ class Differentiable(ABC):
         """The gradients of the sum of results times cotangents with respect to the arguments `xs` (reverse
         mode), in their form. The cotangent has the form of the results; none is needed for one number.
         """
-        found = self.pulled_back(_several(xs), cotangent)
-        return found if isinstance(xs, tuple) else found[0]
+        args = self._several(xs)
+        found = self.pulled_back(args, cotangent)
+        return found[0] if len(args) == 1 and args[0] is xs else found
+
+    def _several(self, xs: Any) -> tuple[Any, ...]:
+        """The arguments in a tuple, or in a list where the function takes several."""
+        is_tuple = isinstance(xs, tuple) and not hasattr(cast("object", xs), "_fields")
+        is_list = isinstance(xs, list) and len(self.parameters.parameters) != 1
+        return tuple(cast("list[Any]", xs)) if is_tuple or is_list else (cast("Any", xs),)
 
     @cached_property
     def forward_mode(self) -> Differentiable:
@@ -150,12 +157,6 @@ class Differentiable(ABC):
             return _like(given.args, [_total(parts) for parts in zip(*found, strict=True)])
 
         return self.derived("vjp", body, "cotangent", {"cotangent": FLAT})
-
-
-def _several(xs: Any) -> tuple[Any, ...]:
-    if isinstance(xs, tuple) and not hasattr(cast("object", xs), "_fields"):
-        return cast("tuple[Any, ...]", xs)
-    return (cast("Any", xs),)
 
 
 def _total(tensors: Sequence[Tensor]) -> Tensor:

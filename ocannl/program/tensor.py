@@ -22,7 +22,6 @@ from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
-from ocannl.dialects.texpr.slices import SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import expressions, graph, reshapes, tensor_parts
@@ -259,7 +258,7 @@ class Tensor(
     def __getitem__(self, key: object) -> Tensor:
         """A part, by positions of the axes in the order of memory, as of a NumPy array: integers, slices,
         `...`, None, ids (integers in arrays or tensors) and masks (arrays). `x[i]` of an `oc.index` is
-        along the leftmost batch axis.
+        along the leftmost batch axis; of a node or parameter without such, along its first axis.
 
         An id of a tensor that is no position gives 0, and the run raises `OcannlError` at its end. Raises
         `ShapeError` where the axes are not known yet, and `IndexError` for positions that there are not.
@@ -268,9 +267,8 @@ class Tensor(
         return SlicedMemory(part, self, key) if is_memory(self.ir_value) else Tensor(part)
 
     def _part(self, key: object) -> Value:
-        if isinstance(key, Index):
-            batch = SliceOp.of_batch(self.ir_value, Linear.var(key.name), graph.fresh_type())
-            return graph.add(tagged(batch, key))
+        if isinstance(key, Index) and not tensor_parts.is_written_without_batch(self.ir_value):
+            return tensor_parts.slice_of_batch(self.ir_value, key)
         ids = [item.ir_value if isinstance(item, Tensor) else item for item in items_of(key)]
         return tensor_parts.part_of(self.ir_value, ids)
 

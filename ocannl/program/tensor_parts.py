@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
+from ocannl.dialects.texpr import DataOp
 from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions, SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
@@ -27,7 +28,7 @@ from ocannl.program.indexing import Indexing, checked_ids
 from ocannl.program.memory import add_data
 from ocannl.program.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place, Slot
 from ocannl.program.static_index import StaticIndex, tagged
-from ocannl.program.values import Value
+from ocannl.program.values import Value, is_memory
 
 Array: TypeAlias = NDArray[Any]
 Item: TypeAlias = int | slice | StaticIndex | Value | Array | EllipsisType | None
@@ -53,6 +54,18 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     for number in reversed([number for number, item in enumerate(items) if item is None]):
         value = _with_new_axis(value, items, number)
     return value
+
+
+def slice_of_batch(value: Value, index: StaticIndex) -> Value:
+    """The part at an index of the leftmost batch axis, which the value may get by inference."""
+    return graph.add(tagged(SliceOp.of_batch(value, Linear.var(index.name), graph.fresh_type()), index))
+
+
+def is_written_without_batch(value: Value) -> bool:
+    """Whether a value is memory, but no data, that can have no batch axes."""
+    batch = graph.known_shape(value).row("batch")
+    is_written = is_memory(value) and not isinstance(value.op, DataOp)
+    return is_written and batch.var is None and not batch.axes
 
 
 def _are_apart(items: Sequence[Item]) -> bool:

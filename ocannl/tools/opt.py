@@ -248,9 +248,12 @@ def _names(passes: str) -> list[str]:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Runs the tool; returns 1 after reporting an error in the input or on the command line."""
+    """Runs the tool; returns 1 after reporting an error in the input or on the command line. As for
+    `mlir-opt`, a file called `-` is standard input.
+    """
+    given = [arg for arg in (sys.argv[1:] if args is None else args) if arg != "-"]
     try:
-        OptMain("The passes of ocannl and xDSL over text", args).run()
+        OptMain("The passes of ocannl and xDSL over text", given).run()
     except (ParseError, DiagnosticException, ArgSpecParseError, UsageError, OutputError) as error:
         if sys.stdout is not None and not isinstance(error, OutputError):
             sys.stdout.flush()

@@ -103,7 +103,7 @@ def _operator(op: Operation, shape_of: ShapeOf) -> str | None:
     """Another operator, or another order of its operands, for which shapes would fit."""
     if isinstance(op, SliceOp) and shape_of(op.source).batch == Row():
         name = tensor_name(op.source)
-        return f"`{name}` has no batch axis to slice; other axes take a fixed position in a spec"
+        return f"`{name}` has no batch axis to slice; `{name}[i, ...]` takes the first axis in memory"
     if not isinstance(op, ApplyOp) or op.logic is None or len(op.args) != 2:
         return None
     left, right = (shape_of(a) for a in op.args)

@@ -325,6 +325,16 @@ def test_renaming(tmp_path: Path):
 
 
 @SUFFIXES
+def test_what_is_no_file_is_told(suffix: str, tmp_path: Path):
+    y = model()
+    folder, pipe = tmp_path / f"folder.{suffix}", tmp_path / f"pipe.{suffix}"
+    folder.mkdir()
+    os.mkfifo(pipe)
+    assert "is no file but a folder" in refused(initialized(y), folder, y)
+    assert "is no file but a device or pipe" in refused(initialized(y), pipe, y)
+
+
+@SUFFIXES
 def test_a_truncated_file_changes_nothing(suffix: str, tmp_path: Path):
     file, y = tmp_path / f"a.{suffix}", model()
     ctx = initialized(y)

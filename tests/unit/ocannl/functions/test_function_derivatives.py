@@ -61,8 +61,10 @@ def test_products_with_vectors():
     dx, dy = arrays_of((3,), (2, 3), seed=5)
     (cotangent,) = arrays_of((2, 3), seed=7)
     slopes = np.cos(X) * Y * Y, 2 * np.sin(X) * Y
-    np.testing.assert_allclose(G.jvp((X, Y), (dx, dy)), slopes[0] * dx + slopes[1] * dy)
-    for found in (G.vjp((X, Y), cotangent), oc.vjp(G, (X, Y), cotangent)):
+    for several in (tuple, list):
+        found = G.jvp(several((X, Y)), several((dx, dy)))
+        np.testing.assert_allclose(found, slopes[0] * dx + slopes[1] * dy)
+    for found in (G.vjp((X, Y), cotangent), oc.vjp(G, (X, Y), cotangent), G.vjp([X, Y], cotangent)):
         np.testing.assert_allclose(found[0], (cotangent * slopes[0]).sum(0))
         np.testing.assert_allclose(found[1], cotangent * slopes[1])
     one = oc.function(lambda x: {"twice": 2 * x, "square": x * x}, ctx=CTX)

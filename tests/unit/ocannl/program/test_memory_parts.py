@@ -243,3 +243,24 @@ def test_a_gpu_has_its_own_memory():
     ctx.compile(code)
     ctx[m.at[0, 1:]] = 7
     np.testing.assert_array_equal(ctx[m.at[0]], [1, 7, 7, 7])
+
+
+def test_an_index_takes_the_first_axis_of_memory_without_batch_axes():
+    """Of a node, a parameter and a gradient; data are sliced along batch axes only."""
+    i, at = oc.index("i", 3), oc.node("at", output=[], init=1, dtype="int32")
+    w = oc.param("w", array_of(3, 2), input=[], output=[3, 2])
+    m = oc.node("m", output=[3, 2], dtype=np.float64, init=0.0)
+    loss = (w[i] * w[i]).sum()
+    with oc.code("rows") as code:
+        m[i] += w[i]
+        m[i, at] *= 10.0
+        m[i] += w.grad[i]
+    ctx = oc.Context.cpu(1)
+    ctx.init_params(loss)
+    step = ctx.compile(loss.forward + loss.zero_grads + oc.set(loss.grad, 1) + loss.backprop + code)
+    step(i=1)
+    np.testing.assert_array_equal(ctx[w.grad], [[0, 0], [6, 8], [0, 0]])
+    np.testing.assert_array_equal(ctx[m], [[0, 0], [3 + 6, 40 + 8], [0, 0]])
+    with pytest.raises(oc.ShapeError, match=r"`x` has no batch axis to slice; `x\[i, ...\]` takes"):
+        oc.data(array_of(3), label="x")[i]
+    assert ctx[oc.data(array_of(3), label="x")[2, ...]] == 3.0

@@ -65,12 +65,13 @@ class TestCommandLine:
         assert "loops.func" in done.err
 
     @pytest.mark.parametrize("text", ["", "no mlir"])
+    @pytest.mark.parametrize("named", [[], ["-"]])
     def test_standard_input(
-        self, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, text: str, named: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ):
         text = text or moons("texpr")
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
-        code = main(["-p", "cpu"])
+        code = main([*named, "-p", "cpu"])
         captured = capsys.readouterr()
         if text == "no mlir":
             check_located(Done(code, captured.out, captured.err))
