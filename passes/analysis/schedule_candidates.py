@@ -31,6 +31,8 @@ TRANSPOSED = 8
 ACCUMULATORS = 16
 # The bytes of a page of memory, and how many of them a TLB of the second level has, with room for others.
 PAGE_BYTES, KNOWN_PAGES = 4096, 1024
+# The points of a sum that is short.
+SHORT = 64
 # How many times fewer bytes from beyond the second-level cache are worth another loop order.
 MUCH_LESS = 2
 # Rows of memory that are read at the same time as fast as one, though they may meet in one set of a cache.
@@ -252,12 +254,16 @@ class Chooser:
 
     def fits_near(self, lanes: str) -> bool:
         """Whether the operands of the reduction along the lanes stay in the first-level cache in any loop
-        order.
+        order; or in a part of the second-level one, where a sum is so short that results are most of what is
+        moved, which is then stored row by row.
         """
         assert self.dominant is not None
         inside = {lanes, *self.dominant.space}
         along = [access for access in self.dominant.accesses if lanes in access.strides]
-        return sum(self.footprint(access, inside) for access in along) <= self.target.l1_bytes // 2
+        room = self.target.l1_bytes // 2
+        if math.prod(self.dominant.space.values()) < SHORT:
+            room = max(room, self.target.l2_bytes // 8)
+        return sum(self.footprint(access, inside) for access in along) <= room
 
     def store_stride(self, name: str) -> int:
         return max(

@@ -19,9 +19,9 @@ from ocannl.passes.loops.schedule.blocked_reductions import loads_in, sum_of_pro
 
 # The part of the second-level cache that rows may fill without strips.
 FITS = 7 / 8
-# A strip has this part of the second-level cache at most, where results and panels go through, and so many
-# tiles at least.
-PART, TILES = 1 / 4, 4
+# A strip has this part of the second-level cache, where results and panels go through, or so many tiles of
+# rows that panels are not read too often, as long as these have another part of it at most.
+PART, ROOM = 1 / 4, ((8, 1 / 2), (4, 3 / 4))
 # The panels that a copy writes at a time.
 PANELS = 8
 
@@ -41,7 +41,7 @@ def in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Sc
     sizes = variable_sizes(nest)
     of_panels, of_rows = (touched(op, sizes) for op in (panels[0], others[0]))
     size = strip(sizes[rows], schedule.tile(rows), of_rows, target)
-    if size is None or of_rows <= FITS * target.l2_bytes or of_panels > target.lasting_bytes:
+    if size is None or of_rows <= FITS * target.l2_bytes or of_panels > target.last_level_bytes:
         return None
     # The copy in panels is written and read once more.
     times = 2 + math.ceil(sizes[rows] / size)
@@ -63,11 +63,10 @@ def strip(size: int, tile: int, bytes: int, target: TargetDescription) -> int | 
     """The points of a strip of a loop that reads so many bytes: strips are few, and as long as each other but
     for a tile. None if there is no room for some tiles.
     """
-    most = int(PART * target.l2_bytes * size / bytes) // tile
-    if most < TILES and 2 * TILES * tile * bytes <= target.l2_bytes * size:
-        most = TILES
-    tiles = math.ceil(size / tile)
-    return math.ceil(tiles / math.ceil(tiles / most)) * tile if most >= TILES else None
+    of_tile, tiles = bytes * tile / size, math.ceil(size / tile)
+    enough = next((count for count, part in ROOM if count * of_tile <= part * target.l2_bytes), 0)
+    most = max(int(PART * target.l2_bytes / of_tile), enough)
+    return math.ceil(tiles / math.ceil(tiles / most)) * tile if most >= ROOM[-1][0] else None
 
 
 def copied_in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Schedule:

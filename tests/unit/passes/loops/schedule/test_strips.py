@@ -84,11 +84,12 @@ def test_values_and_bits(rows: int, columns: int, x: str, element: str):
 @pytest.mark.parametrize(
     ("rows", "tile", "bytes", "expected"),
     [
-        # 2**20 bytes, a quarter of which are 256 rows of 1 KiB: as many, or strips as even as tiles allow.
+        # A quarter of 1 MiB is 256 rows of 1 KiB: as many, or strips as even as tiles allow.
         (1024, 8, 2**20, 256),
         (1000, 8, 1000 * 2**10, 256),
         (1030, 6, 1030 * 2**10, 210),
-        # Rows of 16 KiB: four tiles of them have half of the cache.
+        # Rows of 8 KiB: eight tiles of them have half of the cache. Of 16 KiB: four tiles do.
+        (128, 8, 2**20, 64),
         (64, 8, 2**20, 32),
         # Rows of 32 KiB leave no room.
         (64, 8, 2**21, None),
