@@ -13,7 +13,7 @@ from ocannl import nn
 from ocannl.passes.analysis.processors import processor
 from ocannl.runtime.host.jit import emit_assembly
 
-TARGETS = ["neoverse-n1", "apple-m2", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
+TARGETS = ["neoverse-n1", "neoverse-v1", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 FUSED = {"aarch64": "\tfmla\tv", "x86_64": "\tvfmadd"}
 rng = np.random.default_rng(0)
 
