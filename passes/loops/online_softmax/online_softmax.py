@@ -30,6 +30,8 @@ from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 # The most rows and keys of a block, and the fewest that keep nests of it busy.
 MOST_ROWS, MOST_KEYS = 64, 256
 LEAST_ROWS, LEAST_KEYS = 16, 64
+# Where a mask hides whole blocks, smaller ones leave out more; so few of them leave out too little.
+MOST_KEYS_HIDDEN, LEAST_BLOCKS = 128, 4
 # The part of the second-level cache that the scores of a block of rows may take for all keys.
 NEAR = 1 / 2
 
@@ -55,18 +57,24 @@ def scores_of(func: FuncOp, reduction: ReduceOp) -> ScoreNests | None:
     return find_score_nests(func, along[0], key) if len(along) == 1 else None
 
 
-def block_sizes(nests: ScoreNests, target: TargetDescription) -> BlockSizes | None:
-    """How many rows and keys run together; None where scores stay in a near cache, or have no such parts."""
+def blocks_of(func: FuncOp, softmax: Softmax, target: TargetDescription) -> BlockSpace | None:
+    """How rows and keys are cut into blocks; None where that does not pay: no mask hides some of several
+    blocks, and the scores of a block of rows stay in a near cache; or where lengths have no such parts.
+    """
+    nests, length = softmax.nests, softmax.nests.shape[softmax.nests.keys]
     rows = largest_divisor(nests.shape[nests.rows], MOST_ROWS)
-    keys = largest_divisor(nests.shape[nests.keys], MOST_KEYS)
+    found = BlockSpace.of(func, nests, BlockSizes(rows, largest_divisor(length, MOST_KEYS_HIDDEN)))
+    found.visible = visible_blocks(softmax, found)
+    if found.visible is None:
+        found = BlockSpace.of(func, nests, BlockSizes(rows, largest_divisor(length, MOST_KEYS)))
     whole = sum(byte_size(declaration(node)) for node in nests.wide)
-    of_rows = whole // math.prod(nests.shape) * nests.shape[nests.keys] * rows
-    if rows < LEAST_ROWS or keys < LEAST_KEYS or of_rows <= NEAR * target.l2_bytes:
-        return None
-    return BlockSizes(rows, keys)
+    is_far = whole // math.prod(nests.shape) * length * rows > NEAR * target.l2_bytes
+    hides = found.visible is not None and length >= LEAST_BLOCKS * found.sizes.keys
+    large = rows >= LEAST_ROWS and found.sizes.keys >= LEAST_KEYS
+    return found if large and (is_far or hides) else None
 
 
-def rewrite(func: FuncOp, softmax: Softmax, sizes: BlockSizes) -> bool:
+def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace) -> bool:
     """Replaces the nests of a softmax by groups over blocks. Whether there is a place for these."""
     if any(place(func, softmax, sums) is None for sums in all_sums(softmax)):
         return False
@@ -75,8 +83,7 @@ def rewrite(func: FuncOp, softmax: Softmax, sizes: BlockSizes) -> bool:
         assert again is not None
         softmax = again
     first = [softmax.maximum, *softmax.sums]
-    space = BlockSpace.of(func, softmax.nests, sizes)
-    space.visible = visible_blocks(softmax, space)
+    space.nests = softmax.nests
     insert(func, softmax, OnlineBuilder(func, softmax, space, first))
     for sums in softmax.levels:
         insert(func, softmax, GroupBuilder(func, softmax, space, sums))
@@ -122,8 +129,9 @@ class OnlineSoftmaxPass(TargetOptions, ModulePass):
     "Online normalizer calculation for softmax", 2018); divisions by a sum of the row come at the end. Other
     sums over the same scores, such as those of the backward pass, are groups that compute these again.
 
-    Nothing is done where the scores of a block of rows stay in the second-level cache anyway, or lengths
-    have no divisors that are good for blocks.
+    Blocks that a causal mask hides are left out. Nothing is done where there are none, and the scores of a
+    block of rows stay in the second-level cache anyway; or where lengths have no divisors that are good for
+    blocks.
     """
 
     name = "online-softmax"
@@ -132,8 +140,8 @@ class OnlineSoftmaxPass(TargetOptions, ModulePass):
         for func in ungrouped(op):
             inside = set[SSAValue]()
             for softmax in softmaxes(func):
-                sizes = block_sizes(softmax.nests, self.target)
-                if sizes is not None and rewrite(func, softmax, sizes):
+                space = blocks_of(func, softmax, self.target)
+                if space is not None and rewrite(func, softmax, space):
                     inside.update(softmax.nests.wide)
             if inside:
                 remove_dead_stores(func)

@@ -61,13 +61,13 @@ loops.func @causal {
 // CHECK: %[[L:.*]] = assign.node "l" local
 // CHECK: %[[MAXIMUM:.*]] = assign.node "m.partial" local because "partial results of m" : memref<2048xf32>
 // CHECK: %[[SUM:.*]] = assign.node "y.partial" local because "partial results of y" : memref<2048x64xf32>
-// CHECK: loops.group "s .. y" (key_block = 8, row_block = 32) where 256*key_block - 64*row_block + 1984 < 2048 {
-// CHECK-NEXT: %[[S:.*]] = assign.node "s.block" local because "intermediate value" : memref<64x256xf32>
-// CHECK-NEXT: %[[E:.*]] = assign.node "e.block" local because "intermediate value" : memref<64x256xf32>
+// CHECK: loops.group "s .. y" (key_block = 16, row_block = 32) where 128*key_block - 64*row_block + 1984 < 2048 {
+// CHECK-NEXT: %[[S:.*]] = assign.node "s.block" local because "intermediate value" : memref<64x128xf32>
+// CHECK-NEXT: %[[E:.*]] = assign.node "e.block" local because "intermediate value" : memref<64x128xf32>
 // CHECK-NEXT: %[[RUNNING:.*]] = assign.node "running"
 // CHECK-NEXT: %[[FACTOR:.*]] = assign.node "factor"
-// CHECK-NEXT: loops.nest "s" (i = 64, t = 256)
-// CHECK: loops.load %k[256*key_block + t, d1]
+// CHECK-NEXT: loops.nest "s" (i = 64, t = 128)
+// CHECK: loops.load %k[128*key_block + t, d1]
 // CHECK: loops.store %{{.*}}, %[[S]][i, t]
 // CHECK: loops.nest "m.partial" (i = 64)
 // CHECK: %[[OLD:.*]] = loops.load %[[MAXIMUM]][i + 64*row_block]
@@ -78,7 +78,7 @@ loops.func @causal {
 // CHECK-NEXT: %[[SCALE:.*]] = math.exp %[[CHANGE]] : f32
 // CHECK-NEXT: loops.store %[[SAFE]], %[[RUNNING]][i]
 // CHECK-NEXT: loops.store %[[SCALE]], %[[FACTOR]][i]
-// CHECK: loops.nest "e" (i = 64, t = 256)
+// CHECK: loops.nest "e" (i = 64, t = 128)
 // CHECK: loops.load %[[RUNNING]][i]
 // CHECK: loops.nest "y.partial" (i = 64, d = 64)
 // CHECK-NOT: arith.divf
