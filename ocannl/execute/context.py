@@ -53,6 +53,7 @@ from ocannl.runtime.compile import Executable, compile_module
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
+from ocannl.runtime.cuda.gpu import CudaMemory, SharedMemory
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, check_arch
 from ocannl.runtime.device import Device
 from ocannl.runtime.host.threads import default_threads
@@ -373,6 +374,22 @@ class Context:
             written_by_others(node.memory)
         node.written = True
         return view
+
+    def share(self, tensor: Tensor) -> SharedMemory:
+        """The memory of a tensor on an NVIDIA GPU as other libraries take it without a copy, by
+        `torch.as_tensor(ctx.share(t), device="cuda")` or `cupy.asarray(ctx.share(t))`. It follows the tensor,
+        and they may write it while no routine is running: `ctx.synchronize()` waits for those that are.
+
+        Raises `DeviceError` for other devices, `UninitializedError` for memory without a value.
+        """
+        node = self.node_of(self._memory_tensor(tensor))
+        if not node.written:
+            raise no_value(tensor, self)
+        if not isinstance(node.memory, CudaMemory):
+            raise DeviceError(
+                f"the memory of {self} is no NVIDIA GPU's: ctx.view(t) and ctx[t] are arrays of NumPy"
+            )
+        return SharedMemory(node.memory)
 
     def __getitem__(self, tensor: TensorLike | Held | Part[Tensor]) -> NDArray[Any]:
         """The value now, in a new array of shape batch, output, input axes. An expression that no routine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,27 @@ class CudaMemory:
             arguments = self.address, host.ctypes.data, host.nbytes, device.stream
             device.call("the GPU cannot be written", "cuMemcpyHtoDAsync", *arguments)
         device.synchronize()
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """Memory of a GPU in row-major order, as other libraries take it without a copy: they ask for
+    `__cuda_array_interface__` (`torch.as_tensor(a, device="cuda")`, `cupy.asarray(a)`), and keep this object.
+    """
+
+    memory: CudaMemory
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The description of the memory, when all earlier launches have ended. Raises `DeviceError` for their
+        errors, `AttributeError` for numbers that the interface has not, such as bf16.
+        """
+        memory = self.memory
+        if memory.dtype.kind not in "biuf":
+            raise AttributeError(f"the CUDA array interface has no {memory.dtype}")
+        memory.device.synchronize()
+        address = memory.address if memory.bytes else 0
+        return {"shape": memory.shape, "typestr": memory.dtype.str, "data": (address, False), "version": 3}
 
 
 def find_device(driver: Driver, number: int) -> Any:
