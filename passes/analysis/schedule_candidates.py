@@ -31,8 +31,9 @@ TRANSPOSED = 8
 ACCUMULATORS = 16
 # The bytes of a page of memory, and how many of them a TLB of the second level has, with room for others.
 PAGE_BYTES, KNOWN_PAGES = 4096, 1024
-# The points of a sum that is short.
-SHORT = 64
+# The points of a sum that is short, and how many times as large as an operand results are then the most of
+# what is moved.
+SHORT, MOSTLY = 64, 4
 # How many times fewer bytes from beyond the second-level cache are worth another loop order.
 MUCH_LESS = 2
 # Rows of memory that are read at the same time as fast as one, though they may meet in one set of a cache.
@@ -260,10 +261,13 @@ class Chooser:
         assert self.dominant is not None
         inside = {lanes, *self.dominant.space}
         along = [access for access in self.dominant.accesses if lanes in access.strides]
-        room = self.target.l1_bytes // 2
-        if math.prod(self.dominant.space.values()) < SHORT:
+        bytes, room = sum(self.footprint(access, inside) for access in along), self.target.l1_bytes // 2
+        stored = [
+            self.footprint(a, self.facts.space) for a in self.facts.accesses if isinstance(a.op, StoreOp)
+        ]
+        if math.prod(self.dominant.space.values()) < SHORT and max(stored, default=0) > MOSTLY * bytes:
             room = max(room, self.target.l2_bytes // 8)
-        return sum(self.footprint(access, inside) for access in along) <= room
+        return bytes <= room
 
     def store_stride(self, name: str) -> int:
         return max(
