@@ -105,7 +105,11 @@ def level_of(module: ModuleOp) -> str:
 
 # How functions begin in LLVM IR and in assembly, by name, and where they end.
 _DEFINED = re.compile(r'define [^@]*@"([^"]+)"'), re.compile(r"}")
-_LABELLED = re.compile(r'"?([^".\s#][^"#]*?)"?:(?:\s|$)'), re.compile(r"\s*\.(?:cfi_endproc|size)\b")
+# A name of macOS has a line before that of C, and one of a place inside of a function no point.
+_LABELLED = (
+    re.compile(r'"?(?!L[A-Za-z_]+\d+(?:_\d+)?:)([^".\s#][^"#]*?)"?:(?:\s|$)'),
+    re.compile(r"\s*\.(?:cfi_endproc|size)\b"),
+)
 # Lines of assembly that are for debuggers alone, and the number of the operation in one.
 _FOR_DEBUGGERS = re.compile(r"\s*\.(?:loc|file\s+\d|cfi_\w+)\b|\.?L(?:tmp|func_begin|func_end)\w*:")
 _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
@@ -125,8 +129,9 @@ def _of_functions(
     for line, number in lines:
         match = begin.match(line)
         if match:
-            own = traced.of_function(match[1])
-            name, where = (None, UNKNOWN_LOC) if own is None else (match[1], own)
+            names = match[1], match[1].removeprefix("_")
+            own = {known: found for known in names if (found := traced.of_function(known)) is not None}
+            name, where = next(iter(own.items()), (None, UNKNOWN_LOC))
         elif number and name is not None:
             where = traced.of_operation(name, number)
         yield line, where

@@ -13,7 +13,8 @@ import ocannl as oc
 from ocannl import Code, nn, train
 from ocannl.dialects.ir.text_printer import op_lines, op_text
 from ocannl.lowering.pipelines import PIPELINES, for_target
-from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 from ocannl.program.extract import extract
 from ocannl.viewer.levels import Levels, read_levels
 
@@ -41,15 +42,15 @@ def layers() -> oc.Code:
 
 
 @cache
-def read(made: Callable[[], oc.Code]) -> Levels:
+def read(made: Callable[[], oc.Code], target: TargetDescription = DEFAULT_TARGET) -> Levels:
     texts: list[str] = []
 
     def watch(name: str, module: ModuleOp, levels: Levels) -> None:
         texts.append(op_text(module))
 
     module = extract(made().statements, "step").module
-    passes = for_target(PIPELINES["cpu"], DEFAULT_TARGET)
-    levels = read_levels(module, passes, DEFAULT_TARGET, watch, to_machine_code=True)
+    passes = for_target(PIPELINES["cpu"], target)
+    levels = read_levels(module, passes, target, watch, to_machine_code=True)
     by_number = list(levels.texts)
     for stage, text in zip(levels.stages, texts, strict=False):
         assert "\n".join(by_number[number] for number in stage.lines[::2]) == text
@@ -69,8 +70,11 @@ def test_every_line_has_its_way_up_to_python(code: Callable[[], oc.Code]):
 
 
 @pytest.mark.parametrize("code", [dense, convolutions, layers])
-def test_every_computed_expression_has_its_way_down_to_machine_code(code: Callable[[], oc.Code]):
-    levels = read(code)
+@pytest.mark.parametrize("target", [DEFAULT_TARGET, processor("apple-m2")], ids=["here", "macOS"])
+def test_every_computed_expression_has_its_way_down_to_machine_code(
+    code: Callable[[], oc.Code], target: TargetDescription
+):
+    levels = read(code, target)
     sets, (*_, loops, llvm, machine) = list(levels.sets), levels.stages
     assert (loops.name, llvm.level, machine.level) == ("plan-memory", "llvm", "machine code")
     texts = list(levels.texts)
