@@ -206,15 +206,17 @@ def _params(model: Model) -> dict[str, oc.Tensor]:
     return {_file_name(name): tensor for name, tensor in model.params.items()}
 
 
-def _set(ctx: oc.Context, model: Model, stored: Mapping[str, Array], kind: str | None) -> Model:
-    """The model with its parameters set, those of its linear layers as quantized weights of a kind."""
+def _set(ctx: oc.Context, model: Model, stored: dict[str, Array], kind: str | None) -> Model:
+    """The model with its parameters set, those of its linear layers as quantized weights of a kind. Arrays
+    are let go in turn, so that no more than one of them is in memory twice.
+    """
     weights: Mapping[oc.Tensor, Weights] = {}
     made = model
     if kind is not None:
         block, weights = with_weights(model, lambda name: kind)
         made = Model(block.function, model.config)
     for name, param in _params(model).items():
-        _keep(ctx, param, weights.get(param), stored[name])
+        _keep(ctx, param, weights.get(param), stored.pop(name))
     return made
 
 

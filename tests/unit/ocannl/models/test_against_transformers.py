@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
+from ocannl import nn
 
 torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
@@ -89,7 +90,7 @@ def test_greedy_decoding(tmp_path: Path, case: str):
     wanted = module.generate(torch.tensor(IDS), eos_token_id=None, **how).numpy()
     with CTX:
         model = oc.models.load(tmp_path)
-        for cache in (True, False):
+        for cache in (True, False, nn.paged_cache(length=84, pages=12)):
             found = oc.generate(model, IDS, max_new=count, temperature=0, cache=cache)
             np.testing.assert_array_equal(found, wanted)
         prompts = [IDS[0, :7], IDS[1]]

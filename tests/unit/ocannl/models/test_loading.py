@@ -2,7 +2,9 @@
 
 import json
 import math
+import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from safetensors.numpy import save_file
 from support.model_folders import GPT2, gpt2_weights, write_model
 
 import ocannl as oc
+from ocannl.execute.array_files import StoredArray
+from ocannl.models import loading
 
 Array = NDArray[Any]
 WEIGHTS = gpt2_weights(GPT2)
@@ -131,3 +135,26 @@ def test_quantized_weights_are_near_to_those_of_the_file(tmp_path: Path):
         found = ctx[model(IDS)]
     exact = gpt2_in_numpy(IDS, weights)
     assert abs(found - exact).max() < 0.05 * abs(exact).max()
+
+
+def test_arrays_of_files_are_let_go_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    mapped: list[weakref.ref[Any]] = []
+    weights, keep = loading._weights, loading._keep
+    counts: list[int] = []
+
+    def noted(stored: StoredArray) -> StoredArray:
+        def read() -> Any:
+            array: Any = stored.read()
+            mapped.append(weakref.ref(array._mmap))
+            return array
+
+        return replace(stored, read=read)
+
+    def keeps(*given: Any) -> None:
+        keep(*given)
+        counts.append(sum(ref() is not None for ref in mapped))
+
+    monkeypatch.setattr(loading, "_weights", lambda folder: {k: noted(v) for k, v in weights(folder).items()})
+    monkeypatch.setattr(loading, "_keep", keeps)
+    oc.models.load(write_model(tmp_path, GPT2, WEIGHTS))
+    assert counts == [*range(len(WEIGHTS), 0, -1)]
