@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr
+from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
 from ocannl.passes.analysis.nests import all_steps, names_in
+from ocannl.passes.analysis.sums import is_float_sum
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests
 from ocannl.passes.loops.online_softmax.steps import reads_of, writes_of
 
@@ -147,7 +148,7 @@ class Sorter:
             if len(known) == len(found):
                 self.of_scores |= known
             return len(known) == len(found)
-        if member.kind is not Kind.ROWS or member.reductions[0].accum.data != "add":
+        if member.kind is not Kind.ROWS or not is_float_sum(member.reductions[0]):
             return False
         degree = self.degree(member.reductions[0].yielded, member)
         if degree is None or degree.power != 1:
@@ -173,7 +174,7 @@ class Sorter:
             degree = self.degree(op.lhs, member)
             return None if degree is None else Degree(degree.power, (*degree.divisions, op))
         assert isinstance(op, Operation)
-        inner = [yielded_of(op)] if isinstance(op, ReduceOp) else list(op.operands)
+        inner = [op.yielded] if isinstance(op, ReduceOp) else list(op.operands)
         degrees = [self.degree(operand, member) for operand in inner]
         known = [degree for degree in degrees if degree is not None]
         return combined(op, known) if len(known) == len(degrees) else None
@@ -181,8 +182,9 @@ class Sorter:
     def divides(self, value: SSAValue, member: ScoreNest) -> bool:
         """Whether a value is a sum of the row, by which what is summed up may be divided in the end."""
         load = load_or_none(value)
-        is_sum = load is not None and load.node in self.divisors
-        return is_sum and all(index.is_constant or index in member.at for index in load.indices.data)
+        if load is None or load.node not in self.divisors:
+            return False
+        return all(index.is_constant or index in member.at for index in load.indices.data)
 
 
 def combined(op: Operation, degrees: Sequence[Degree]) -> Degree | None:
@@ -204,10 +206,6 @@ def combined(op: Operation, degrees: Sequence[Degree]) -> Degree | None:
             return None
 
 
-def yielded_of(reduction: ReduceOp) -> SSAValue:
-    return reduction.yielded
-
-
 def load_or_none(value: SSAValue) -> LoadOp | None:
     return value.owner if isinstance(value.owner, LoadOp) else None
 
@@ -224,7 +222,3 @@ def is_constant(value: SSAValue) -> bool:
 def is_zero(value: SSAValue) -> bool:
     op = value.owner
     return isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr) and op.value.value.data == 0
-
-
-def is_float(reduction: ReduceOp) -> bool:
-    return isinstance(reduction.result.type, Float32Type | Float64Type)
