@@ -134,7 +134,7 @@ class TileCost:
         total = view.runs * (max(self.step(memory, arithmetic), latency) + waiting)
         saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0] - c[1][2])
         for access, (direct, from_copy, wait) in saving_most:
-            if access.op.positions:
+            if access.op.positions or self.is_streamed(access, scope, view):
                 self.code += self.code_size(access, view)
                 continue
             rest = memory - direct + from_copy
@@ -148,6 +148,11 @@ class TileCost:
             else:
                 self.code += code
         return total + self.across_lanes(scope, view)
+
+    def is_streamed(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> bool:
+        """Whether an access reads each element once, along the lanes: a copy would be as slow to make."""
+        once = all(name in access.strides for name, size in scope.around.items() if size > 1)
+        return once and view.stride(access) == 1
 
     def packing(self, access: Access, view: ScopeTile) -> float:
         """The cycles to make a packed copy, which is near where one panel at a time is made."""
