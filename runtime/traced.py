@@ -94,9 +94,8 @@ def _keep_all(routine: AssignRoutineOp) -> list[Assignment]:
 def _written(op: Operation) -> list[SSAValue]:
     if isinstance(op, AccumOp | RangeOp | UniformOp):
         return [op.lhs]
-    if isinstance(op, CollectiveOp):
-        return op.written
-    return [value for value in op.operands if isinstance(value.owner, NodeOp)]
+    assert isinstance(op, CollectiveOp | RepeatOp)
+    return op.written
 
 
 def _assignment(op: Operation, written: SSAValue) -> Assignment:

@@ -254,6 +254,10 @@ class Context:
         nodes = self._nodes_of(program, executable, own)
         return Routine(self, code, name, program, executable, nodes, copies)
 
+    def without_new_memory(self) -> AbstractContextManager[None]:
+        """A context after which memory that was made in it for nodes is given up."""
+        return self._nodes.none_kept()
+
     @collector_paused()
     def _compile_traced(self, code: Code, name: str, check_nans: bool) -> TracedRoutine:
         def compiled() -> tuple[ExtractedRoutine, Executable, list[Assignment]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.routine import Routine
 from ocannl.execute.trace import Difference, Trace, first_difference
@@ -21,8 +19,9 @@ def debug(
     Raises what compiling and running raise, and with `check_nans` `OcannlError` at the first value that is
     NaN or infinite.
     """
-    routine = (ctx or default_context()).compile(code, trace=True, check_nans=check_nans)
-    return _run(routine, indices)
+    own = ctx or default_context()
+    with own.without_new_memory():
+        return _traced(own.compile(code, trace=True, check_nans=check_nans)).debugged(indices)
 
 
 def diff(a: Routine, b: Routine) -> Difference | None:
@@ -31,13 +30,10 @@ def diff(a: Routine, b: Routine) -> Difference | None:
 
     Raises what compiling and running raise, and `OcannlError` where the programs differ.
     """
-    first, second = (_run(routine.traced(), {}) for routine in (a, b))
+    first, second = (_traced(routine.traced()).debugged({}) for routine in (a, b))
     return first_difference(first, second)
 
 
-def _run(routine: Routine, indices: Mapping[str, int]) -> Trace:
+def _traced(routine: Routine) -> TracedRoutine:
     assert isinstance(routine, TracedRoutine)
-    routine.set_indices(indices)
-    with routine.unchanged():
-        routine()
-    return routine.trace
+    return routine

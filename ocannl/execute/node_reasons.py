@@ -31,7 +31,8 @@ def node_reasons(func: FuncOp, label: str) -> Reasons:
         if row.label == label:
             place = "" if row.offset is None else f", {row.bytes} bytes at {row.offset} of the arena"
             answer = f"`{label}` {SAID.get(row.mode, row.mode)}{place}: {row.why}"
-            return Reasons(answer, (*_lines(func, label), *_neighbours(func, label)))
+            lines = (*_lines(func, label), *_neighbours(func, label))
+            return Reasons(answer, lines or tuple(_written(func, label)))
     known = ", ".join(row.label for row in memory_report(func))
     raise OcannlError(f"the routine has no node `{label}`; there are {known}")
 
@@ -46,6 +47,13 @@ def _lines(func: FuncOp, label: str) -> Iterator[Line]:
             space = _space(nest.space.data)
             text = f"{'computed' if writes else 'read'} in the nest {nest.label.data!r}{space}{schedule}"
             yield Line(location_text(own[0]) or location_text(nest), text)
+
+
+def _written(func: FuncOp, label: str) -> Iterator[Line]:
+    """Where a node was written that no nest touches: its value is computed by those that use it."""
+    for op in func.walk():
+        if isinstance(op, NodeOp) and op.label.data == label:
+            yield Line(location_text(op), "it is written here")
 
 
 def writers(func: FuncOp, label: str) -> list[NestOp]:

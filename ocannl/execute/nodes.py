@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -59,6 +61,18 @@ class Nodes:
                     (f"{label_of(value)}{suffix}", str(graph.known_shape(value)), str(dtype), size, written)
                 )
         return found
+
+    @contextmanager
+    def none_kept(self) -> Generator[None]:
+        """A context after which the nodes that were made in it are given up."""
+        tables = (self._nodes, self._gradients)
+        before = [set(table) for table in tables]
+        try:
+            yield
+        finally:
+            for table, known in zip(tables, before, strict=True):
+                for value in set(table) - known:
+                    del table[value]
 
     def of(self, value: Value) -> Node:
         """The node of memory of a final type, allocated on first use."""

@@ -421,15 +421,20 @@ class Routine(Exclusive, RoutineTexts):
             restore()
 
     def restoring(self) -> Callable[[], None]:
-        """A function that gives the nodes that a run writes their present values. Raises as a run does."""
+        """A function that gives the nodes that a run writes their present values, or that they have none.
+        Raises as a run does.
+        """
+        written = [self._nodes[label] for label in self._facts.writes if label in self._nodes]
+        had_values = [node.written for node in written]
         if not self._ready:
             self.prepare()
-        written = [self._nodes[label].memory for label in self._facts.writes if label in self._nodes]
-        before = [memory.read() for memory in written]
+        before = [node.memory.read() for node in written]
 
         def restore() -> None:
-            for memory, values in zip(written, before, strict=True):
-                memory.write(values)
+            self._ready = False
+            for node, values, had_value in zip(written, before, had_values, strict=True):
+                node.memory.write(values)
+                node.written = had_value
 
         return restore
 

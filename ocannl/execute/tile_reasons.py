@@ -56,7 +56,9 @@ def _measured(nest: NestOp, modelled: str, tunings: Tunings | None) -> Mapping[s
     """What `oc.tune` has measured of tiles of a nest that stands alone, in parts of the fastest. A choice
     that is left to the cost model is the modelled one.
     """
-    found = {} if tunings is None else tunings.measured(canonical_text(nest))
+    if tunings is None:
+        return {}
+    found = tunings.measured(canonical_text(nest))
     ticks: dict[str, float] = {}
     for (choice,), count in [(choices, count) for choices, count in found.items() if len(choices) == 1]:
         name = modelled if choice is None else _tile(choice.schedule)

@@ -52,6 +52,13 @@ class TracedRoutine(Routine):
             for name, value in indices.items():
                 self._set_index(name, value)
 
+    def debugged(self, indices: Mapping[str, int]) -> Trace:
+        """The trace of a run at values of static indices; memory is as before afterwards."""
+        self.set_indices(indices)
+        with self.unchanged():
+            self()
+        return self.trace
+
     def __call__(self, **indices: int) -> None:
         """Runs once, as any routine does, and notes what it has computed."""
         self.set_indices(indices)

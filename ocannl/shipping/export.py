@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -36,6 +37,10 @@ NAMED = {"linux": LINUX, "macos": MACOS, "windows": WINDOWS}
 BY_SUFFIX = {".obj": WINDOWS, ".dll": WINDOWS, ".dylib": MACOS}
 
 
+# Versions of Python packages in their normal form.
+VERSION = re.compile(r"(\d+!)?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
+
+
 def export(
     program: Routine | Function | Lowered,
     path: str | os.PathLike[str],
@@ -44,6 +49,7 @@ def export(
     target: str | None = None,
     system: Literal["linux", "macos", "windows"] | None = None,
     parameters: Literal["embedded", "loaded"] = "embedded",
+    version: str = "0.1",
 ) -> Path:
     """Compiles a routine or a function ahead of time, with the values that its nodes have now: no Python is
     needed to run it. By the suffix of the path it is
@@ -61,6 +67,7 @@ def export(
     as in `oc.Context.cpu(target=)`, by default that of the program's context; `system` is what it runs
     under, by default that of the suffix, else this one; for other architectures macOS for Apple's, and Linux.
     With `parameters="loaded"`, parameters are in a file of their own beside the library, `NAME.bin`.
+    `version` is that of a wheel, numbers with points between, as `1.2.post3` (PEP 440, in its normal form).
 
     Returns the path of what was written. Raises `UninitializedError` where a run would read a node without a
     value, `DeviceError` without a linker and for unknown targets and systems, `OcannlError` where a file
@@ -68,6 +75,8 @@ def export(
     """
     if parameters not in WAYS:
         raise ArgumentError(f"parameters are {' or '.join(WAYS)}, found {parameters!r}")
+    if not isinstance(version, str) or not VERSION.fullmatch(version):
+        raise ArgumentError(f"a version is numbers with points between, as '1.2', found {version!r}")
     routine, call = _routine(program)
     refuse_mesh(routine.context.device, "libraries are made")
     to = Path(path)
@@ -80,7 +89,7 @@ def export(
     source = f"Routine `{routine.name}`"
     try:
         if is_wheel:
-            return _wheel(made, to, under, call, source)
+            return _wheel(made, to, under, call, source, version)
         _write(made, to, under)
         to.with_suffix(".h").write_text(header(made, source), "utf-8")
         if made.loaded:
@@ -165,6 +174,8 @@ def _linked(made: Library, linkers: Sequence[str], options: Sequence[str]) -> by
         return linked.read_bytes()
 
 
-def _wheel(made: Library, folder: Path, under: System | None, call: Call | None, source: str) -> Path:
+def _wheel(
+    made: Library, folder: Path, under: System | None, call: Call | None, source: str, version: str
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    return wheel(made, _shared(made, under), folder, call, source)
+    return wheel(made, _shared(made, under), folder, call, source, version)

@@ -15,7 +15,6 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from ocannl.program.trees import Branch, Form
 from ocannl.shipping.library import Library
 
-VERSION = "0.1"
 WHEEL = "Wheel-Version: 1.0\nGenerator: ocannl\nRoot-Is-Purelib: false\nTag: {tag}\n"
 # The time of all members, the first that the format can tell, so that equal wheels have equal bytes.
 TIME = (1980, 1, 1, 0, 0, 0)
@@ -32,22 +31,24 @@ class Call:
     form: Form
 
 
-def wheel(library: Library, shared: bytes, folder: Path, call: Call | None, source: str) -> Path:
-    """Writes the wheel into a folder, and returns its path."""
+def wheel(
+    library: Library, shared: bytes, folder: Path, call: Call | None, source: str, version: str
+) -> Path:
+    """Writes the wheel of a version into a folder, and returns its path."""
     name, tag = library.name, f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-    info = f"{name}-{VERSION}.dist-info"
+    info = f"{name}-{version}.dist-info"
     members = {
         f"{name}/__init__.py": module_text(library, call, source).encode(),
         f"{name}/library.bin": shared,
         f"{name}/py.typed": b"",
-        f"{info}/METADATA": _metadata(library, source).encode(),
+        f"{info}/METADATA": _metadata(library, source, version).encode(),
         f"{info}/WHEEL": WHEEL.format(tag=tag).encode(),
     }
     if library.loaded:
         members[f"{name}/parameters.bin"] = library.file_contents()
     record = [f"{path},sha256={_digest(data)},{len(data)}" for path, data in members.items()]
     members[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
-    path = folder / f"{name}-{VERSION}-{tag}.whl"
+    path = folder / f"{name}-{version}-{tag}.whl"
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for member, data in members.items():
             archive.writestr(ZipInfo(member, TIME), data, ZIP_DEFLATED)
@@ -58,9 +59,9 @@ def _digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def _metadata(library: Library, source: str) -> str:
+def _metadata(library: Library, source: str, version: str) -> str:
     return (
-        f"Metadata-Version: 2.1\nName: {library.name}\nVersion: {VERSION}\n"
+        f"Metadata-Version: 2.1\nName: {library.name}\nVersion: {version}\n"
         f"Summary: {source}, compiled by OCANNL for {library.target.cpu}\nRequires-Dist: numpy\n"
         "Requires-Python: >=3.9\n"
     )

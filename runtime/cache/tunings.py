@@ -22,6 +22,11 @@ Measured: TypeAlias = Mapping[Choices, float]
 FindMeasured: TypeAlias = Callable[[str], Measured]
 
 
+def nothing_measured(text: str) -> Measured:
+    """Nothing, of any text."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Tunings:
     """Tuned schedules by the text of a nest or group; equal versions have equal schedules."""
@@ -61,7 +66,7 @@ def with_tunings(
     parts = (part for text in sorted(found) for part in (text, encoded(found[text])))
     version = entry_key("" if before is None else before.version, *parts)
     earlier = no_choices if before is None else before.find
-    known = (lambda _: {}) if before is None else before.measured
+    known = nothing_measured if before is None else before.measured
     return Tunings(
         version, lambda text: found.get(text) or earlier(text), lambda text: measured.get(text) or known(text)
     )

@@ -11,6 +11,7 @@ import pytest
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.dialects.ir.errors import location_text
+from ocannl.execute.traced_routine import TracedRoutine
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(6, 3))
@@ -104,6 +105,48 @@ def test_static_indices_and_loops():
     np.testing.assert_array_equal(oc.debug(x[i] * 2, ctx, i=4).steps[-1].value, 2 * IMAGES[4])
     sums = oc.debug(oc.cumsum(x, 0), ctx).steps[-1].value
     np.testing.assert_allclose(sums, np.cumsum(IMAGES, 0))
+
+
+def test_a_loop_is_seen_after_its_last_iteration():
+    """A recurrence against NumPy: what it carries, stacks, and nothing that it only reads."""
+    ctx, w = oc.Context.cpu(1), oc.data(np.array([[0.5, 0.2], [0.1, 0.3]]), axes="oi", label="w")
+    xs = oc.data(np.arange(6.0).reshape(3, 2), axes="bo", label="xs")
+
+    def cell(h: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        new = oc.tanh(w @ h + x).named("new")
+        return new, new
+
+    ys, last = oc.scan(cell, oc.data(np.zeros(2), label="h0"), xs)
+    states = [np.zeros(2)]
+    for x in np.arange(6.0).reshape(3, 2):
+        states.append(np.tanh(np.array([[0.5, 0.2], [0.1, 0.3]]) @ states[-1] + x))
+    step = ctx.compile(ys, trace=True)
+    assert isinstance(step, TracedRoutine)
+    step()
+    np.testing.assert_allclose(step.trace.steps[-1].value, states[1:], rtol=1e-12)
+    trace = oc.debug(last.sum().named("total"), ctx)
+    np.testing.assert_allclose(trace["total"], states[-1].sum(), rtol=1e-12)
+    assert {"w", "xs", "h0"}.isdisjoint(one.assignment.label for one in trace.steps)
+    sizes = oc.while_loop(lambda v: v < 100, lambda v: v * v + 1, oc.data(2.0, label="s"), most=6)
+    assert oc.debug(sizes.named("size"), ctx)["size"] == 677
+    falling, h0 = lambda h, _: (oc.sqrt(h - 1.0), None), oc.data(np.array([2.0, 0.5]), label="h0")
+    with pytest.raises(oc.OcannlError, match="not finite: nan at 1"):
+        oc.debug(oc.scan(falling, h0, None, length=2)[1], ctx)
+
+
+def test_who_looks_leaves_no_values():
+    """What had no value before a trace or a profile has none afterwards."""
+    ctx, x = oc.Context.cpu(1), oc.data(np.arange(3.0), label="x")
+    twice, more = (x * 2).named("twice"), (x * 3).named("more")
+    oc.debug(twice, ctx)
+    np.testing.assert_array_equal(ctx[twice], [0, 2, 4])
+    step = ctx.compile(more)
+    step.profile(runs=1)
+    with pytest.raises(oc.UninitializedError):
+        ctx[more]
+    step()
+    step.profile(runs=1)
+    np.testing.assert_array_equal(ctx[more], [0, 3, 6])
 
 
 def test_where_two_runs_differ():

@@ -18,7 +18,7 @@ from ocannl.execute.tile_reasons import nests_before_schedule, tile_lines
 from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.nests import nests
-from ocannl.passes.analysis.schedule_candidates import Chooser
+from ocannl.passes.analysis.schedule_candidates import Choices, Chooser
 from ocannl.program import graph
 from ocannl.program.extract import extract
 from ocannl.program.shape_proofs import proof, shape_by
@@ -185,7 +185,7 @@ def test_tiles_and_neighbours():
     target = step.context.device.target
     nest = nests_before_schedule(extract(code.statements, "step").module, target)[0]
     choices = Chooser.of(nest, target).ranked()  # pyright: ignore[reportOptionalMemberAccess]
-    ticks = {(None,): 30.0, (choices[1],): 20.0}
+    ticks: dict[Choices, float] = {(None,): 30.0, (choices[1],): 20.0}
     tunings = with_tunings(None, {}, {canonical_text(nest): ticks})
     told = [line.text for line in tile_lines(nest, choices[1].schedule, target, tunings)]
     assert told[0].endswith("measured 1.00 times the fastest")

@@ -168,6 +168,18 @@ print(found["scores"].tobytes().hex(), total.tobytes().hex(), scores.shape, thre
 
 
 @NEEDS_CC
+def test_a_wheel_has_a_version(tmp_path: Path):
+    step, _ = trained()
+    wheel = oc.export(step, tmp_path, version="1.2.post3")
+    assert wheel.name.startswith("step-1.2.post3-py3-none-")
+    with ZipFile(wheel) as archive:
+        assert b"\nVersion: 1.2.post3\n" in archive.read("step-1.2.post3.dist-info/METADATA")
+    for wrong in ("next", "1.", "1-2", 1.2):
+        with pytest.raises(oc.ArgumentError, match="a version is numbers with points"):
+            oc.export(step, tmp_path, version=wrong)  # pyright: ignore[reportArgumentType]
+
+
+@NEEDS_CC
 def test_equal_programs_have_equal_wheels(tmp_path: Path):
     step, _ = trained()
     one, other = (oc.export(step, tmp_path / name).read_bytes() for name in ("a", "b"))
