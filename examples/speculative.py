@@ -7,7 +7,7 @@ Source: Leviathan et al., "Fast inference from transformers via speculative deco
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,9 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--temperature", type=float, default=0.0)
     given = parser.parse_args(arguments)
     tokenizer = tokenizer_of(given.model)
-    models: list[Any] = [oc.models.load(folder) for folder in (given.model, given.draft)]
+    model, draft = oc.models.load(given.model), oc.models.load(given.draft)
     found = speculate(
-        *models,
+        model,
+        draft,
         tokenizer.encode(given.prompt).ids,
         given.max_new,
         ahead=given.ahead,
