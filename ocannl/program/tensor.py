@@ -11,7 +11,7 @@ import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, SupportsIndex, TypeAlias, TypeGuard
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard, cast
 
 from numpy.typing import NDArray
 
@@ -72,6 +72,8 @@ class Dim(Expression):
     """
 
     def __init__(self, name: str, size: int | None = None, *, basis: str | None = None) -> None:
+        if not isinstance(cast("object", name), str):
+            raise ArgumentError(f"a dimension is named by a string, found {name!r}")
         if basis is not None and size is None:
             raise ArgumentError(f"dimension {name!r} has a basis, so it needs a size")
         self.name = name

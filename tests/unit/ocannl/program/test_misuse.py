@@ -32,6 +32,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: oc.add_update(ARRAY, oc.forward(x)), "found an array (ndarray): write `oc.data("),
     (lambda ctx, x: oc.node("n", like=ARRAY), "found an array (ndarray): write `oc.data(array)`"),
     (lambda ctx, x: ANY.block_comment("text", x), "a heading stands over code, found Tensor"),
+    (lambda ctx, x: ANY.Dim(3), "a dimension is named by a string, found 3"),
     (lambda ctx, x: ANY.scope(3), "a scope is named by a string, found 3"),
     (lambda ctx, x: ANY.relu(x).named(3), "a label is a string, found 3"),
     (lambda ctx, x: ctx.compile(x, name=ANY), "a routine is named by a string, found <module"),
