@@ -29,6 +29,11 @@ def calls_of(name: str) -> int:
     return STEPS[name]().calls if name in STEPS else kernel(name).calls
 
 
+def precision_of(name: str) -> str:
+    """The precision in which all peers compute."""
+    return STEPS[name]().precision if name in STEPS else kernel(name).precision
+
+
 @dataclass(frozen=True)
 class Options:
     """How much is measured: rounds of runs, and of new processes for the time to the first result; how many
@@ -129,7 +134,7 @@ def prepared(
             measure_first(measured, options)
         worker.ask("first")
         if expected:
-            verify(worker.values(), expected, "f32" if name in STEPS else kernel(name).precision)
+            verify(worker.values(), expected, precision_of(name))
     except (Failed, AssertionError) as failure:
         measured.failure = str(failure)
     return measured

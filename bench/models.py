@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from steps import Floats, Problem, norm_shapes, random_parameters, transformer_shapes
 
-QUICK = "_quick"
+QUICK, BF16 = "_quick", "_bf16"
 ADAMW = {"lr": 3e-4, "weight_decay": 0.1}
 MOMENTUM = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
 Shapes = dict[str, tuple[int, ...]]
@@ -142,4 +142,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     f"unet{QUICK}": lambda: unet(8, (4, 8), 2),
     f"vit{QUICK}": lambda: vit(8, 4, 2, 16, 2, 4),
 }
-LARGE = [name for name in MODELS if not name.endswith(QUICK)]
+# The same with products and activations in bf16, and parameters in f32.
+MODELS |= {
+    f"{name}{BF16}": lambda make=make: replace(make(), precision="bf16") for name, make in MODELS.items()
+}
+LARGE = [name for name in MODELS if QUICK not in name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 import steps_ocannl
@@ -79,9 +80,18 @@ class Runs(steps_ocannl.Runs):
         self.problem, self.device = problem, device
         self.batch_n, self.step_n = oc.index("batch_n", problem.batches), oc.index("step_n")
         axes = "bb" if problem.kind == "gpt2" else "bbbbo"
-        x = oc.data(problem.inputs, label="inputs", axes="b" + axes if problem.kind == "gpt2" else axes)
+        axes = "b" + axes if problem.kind == "gpt2" else axes
+        is_small = problem.precision == "bf16"
+        x = oc.data(
+            problem.inputs,
+            label="inputs",
+            axes=axes,
+            dtype=oc.bfloat16 if is_small and problem.kind != "gpt2" else None,
+        )
         targets = oc.data(problem.targets, label="targets", axes="b" * problem.targets.ndim)
-        scores = NETWORKS[problem.kind](problem, x[self.batch_n], self.step_n)
+        with oc.precision(oc.float32, compute=oc.bfloat16) if is_small else nullcontext():
+            scores = NETWORKS[problem.kind](problem, x[self.batch_n], self.step_n)
+        scores = oc.cast(scores, oc.float32) if is_small else scores
         self.loss = nn.cross_entropy(scores, targets[self.batch_n]).named("loss")
         self.optimizer = OPTIMIZERS[problem.optimizer](**problem.settings)
         self.code = self.optimizer.step(self.loss)

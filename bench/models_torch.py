@@ -20,6 +20,7 @@ class Network(Parts):
     def __init__(self, problem: Model, dtype: torch.dtype) -> None:
         super().__init__(problem.parameters, problem.heads, dtype)
         self.problem = problem
+        self.is_small = problem.precision == "bf16" and dtype != torch.float64
         self.statistics = {
             name.removesuffix(".gain"): (torch.zeros_like(gain), torch.ones_like(gain))
             for name, gain in self.named.items()
@@ -27,7 +28,9 @@ class Network(Parts):
         }
 
     def loss(self, x: Tensor, target: Tensor) -> Tensor:
-        return functional.cross_entropy(getattr(self, self.problem.kind)(x), target)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.is_small):
+            scores = getattr(self, self.problem.kind)(x)
+        return functional.cross_entropy(scores.float() if self.is_small else scores, target)
 
     def gpt2(self, ids: Tensor) -> Tensor:
         x = functional.embedding(ids, self.named["embed.w"]) + self.named["place.w"]
