@@ -58,7 +58,8 @@ def instructions_of(
     }
     if len(loads) != 2 or len(product.operands) != 2 or factors.keys() != {load.result for load in loads}:
         return []
-    return dot_instructions(*(factors[load.result] for load in loads), reduction.results[0].type)
+    rows, columns = (factors[load.result] for load in loads)
+    return dot_instructions(rows, columns, reduction.results[0].type)
 
 
 def check_layout(

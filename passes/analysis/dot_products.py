@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects import arith
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
@@ -173,7 +173,9 @@ def candidates(nest: NestOp, reduction: ReduceOp, target: TargetDescription) -> 
     clashing = nest.clashing
     for left, right in ((0, 1), (1, 0)):
         factors = [factor for load in (loads[left], loads[right]) for factor in read_by(product, load)]
-        known = dot_instructions(*factors, reduction.result.type) if len(factors) == 2 else []
+        if len(factors) != 2:
+            continue
+        known = dot_instructions(factors[0], factors[1], reduction.result.type)
         instruction = next((dot for dot in known if dot.features & target.features), None)
         if instruction is None:
             continue
@@ -203,7 +205,11 @@ def is_sum_of_products(reduction: ReduceOp) -> bool:
 
 def read_by(product: arith.MulfOp | arith.MuliOp, load: LoadOp) -> list[SSAValue]:
     """The factors of a product that are a widened load."""
-    return [factor for factor in product.operands if factor.owner.operands[0] is load.result]
+    return [
+        factor
+        for factor in product.operands
+        if isinstance(factor.owner, Operation) and factor.owner.operands[0] is load.result
+    ]
 
 
 def fits(found: DotProduct) -> bool:
