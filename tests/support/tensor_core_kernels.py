@@ -11,8 +11,9 @@ from support.nests import parse_module
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, PORTABLE_SHARED_BYTES
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
-from ocannl.lowering.pipelines import ON_HOPPER, module_text
+from ocannl.lowering.pipelines import module_text
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 
 Array = NDArray[Any]
@@ -57,7 +58,8 @@ def lowered(text: str, tf32: bool = True, warpgroups: bool = False) -> ModuleOp:
     """The kernels of a routine, on request for Hopper."""
     module = parse_module(text)
     PlanMemoryPass().apply(Context(), module)
-    LowerLoopsToKernelsPass(tf32=tf32, **(dict(ON_HOPPER) if warpgroups else {})).apply(Context(), module)
+    room = MOST_SHARED_BYTES if warpgroups else PORTABLE_SHARED_BYTES
+    LowerLoopsToKernelsPass(tf32=tf32, warpgroups=warpgroups, shared_bytes=room).apply(Context(), module)
     module.verify()
     assert module_text(parse_module(module_text(module))) == module_text(module)
     return module
