@@ -15,7 +15,7 @@ GLOBAL = re.compile(r'^@("[^"]*"|[\w.$-]+) = ', re.MULTILINE)
 REFERENCE = re.compile(r'@("[^"]*"|[\w.$-]+)')
 # What every part has: declarations, the attributes of functions, metadata, and the target.
 SHARED = re.compile(r"^(?:declare |attributes |target |!).*$", re.MULTILINE)
-INTERNAL, OF_ALL_PARTS, DECLARED = "define internal ", "define hidden ", "declare hidden "
+INTERNAL, OF_ALL_PARTS, DECLARED = "define internal ", "define ", "declare "
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ def split_module(text: str, least: int = PART) -> list[str]:
     """The texts of the parts of a module: first what is not internal to it and all globals, then functions in
     their order, `least` characters or more a part. A module whose functions fill less than two is one part.
 
-    What was internal is hidden: the parts see it when they are linked, and others do not. The code of a
-    function does not depend on the part that it is in.
+    What was internal is visible, so that other parts reach it by a table of addresses: they may be loaded
+    further apart than an offset of 32 bits reaches. The code of a function does not depend on the part that
+    it is in.
     """
     found = [Function(match[1], match[0]) for match in FUNCTION.finditer(text)]
     of_module = {*GLOBAL.findall(text)}

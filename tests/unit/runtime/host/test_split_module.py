@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from ocannl.passes.analysis.processors import processor
 from ocannl.runtime.host import jit
 from ocannl.runtime.host.processor import host
 from ocannl.runtime.host.split_module import split_module
@@ -135,3 +136,20 @@ def test_an_error_in_a_thread_is_that_of_the_compiler(monkeypatch: pytest.Monkey
     parts = split_module(chain(), least=1)
     with pytest.raises(jit.InternalError, match="rejects"):
         jit.emit_objects([parts[0], parts[1].replace("ret i64 %sum", "ret i64 %none")], host(), 2)
+
+
+def test_parts_may_be_far_from_each_other():
+    """Functions of other parts are reached by tables of addresses, called or given away."""
+    taken = """define ptr @given() #0 {
+  ret ptr @"step 3"
+}
+
+"""
+    target = processor("x86-64-v3")
+    for part in split_module(taken + chain(), least=200):
+        text = jit.emit_assembly(part, target)
+        own = set(re.findall(r'^"?([\w ]+)"?:', text, re.MULTILINE))
+        used = re.findall(
+            r'"?\b(step \d|last)\b"?(@\w+)?', re.sub(r"^\s*[.#].*|\s#.*", "", text, flags=re.MULTILINE)
+        )
+        assert all(table in ("@PLT", "@GOTPCREL") for name, table in used if name not in own)
