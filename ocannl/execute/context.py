@@ -432,8 +432,10 @@ class Context:
         return found
 
     def evaluated(self, tensor: Tensor) -> NDArray[Any]:
-        """The value of an expression, computed from the present memory."""
+        """The value of an expression, computed from the present memory; that of memory."""
         value = tensor.ir_value
+        if is_memory(value):
+            return self[tensor]
         found = self._evaluations.get(value)
         if found is None or not found.is_current():
             try:

@@ -25,8 +25,8 @@ FREE = (arith.ConstantOp, IndexOp, LoadOp, StoreOp, ReduceOp, YieldOp)
 INSTRUCTIONS: Mapping[type[Operation], int] = {
     arith.DivfOp: 6,
     math.SqrtOp: 6,
-    math.ExpOp: 26,
-    math.Exp2Op: 25,
+    math.ExpOp: 27,
+    math.Exp2Op: 26,
     math.LogOp: 32,
     math.Log2Op: 32,
     math.SinOp: 22,

@@ -73,11 +73,11 @@ loops.func @f {
 
 loops.func @f {
   kernel.launch "x" {
-    %a = kernel.shared memref<128x128xf64>
+    %a = kernel.shared memref<256x128xf64>
   }
 }
 
-// CHECK: `kernel.launch`: a block has at most 101376 bytes of shared memory, this one has 131072
+// CHECK: `kernel.launch`: a block has at most 232448 bytes of shared memory, this one has 262144
 
 // -----
 
@@ -298,7 +298,7 @@ loops.func @f {
   }
 }
 
-// CHECK: `kernel.launch`: a shared array is plain or a "ring", found "fast"
+// CHECK: `kernel.launch`: a shared array is plain, "swizzled", or a "ring" of such, found "fast"
 
 // -----
 

@@ -132,7 +132,7 @@ def test_errors_point_at_the_character(text: str, offset: int, message: str):
 
 @pytest.mark.parametrize(("operands", "offset"), [(1, 2), (3, 3)])
 def test_number_of_operands(operands: int, offset: int):
-    with pytest.raises(SpecSyntaxError, match=f"2 operands, but is used with {operands}") as caught:
+    with pytest.raises(SpecSyntaxError, match=f"is for 2 operands, and is used with {operands}") as caught:
         parse_spec("i;j=>ij", operands)
     assert caught.value.offset == offset
 
