@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
-from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.arith import ConstantOp, ExtFOp, ExtSIOp, ExtUIOp, TruncFOp, TruncIOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import Map
@@ -25,6 +25,12 @@ from ocannl.dialects.loops import (
     YieldOp,
 )
 from ocannl.passes.analysis.nests import Step, all_steps, is_inside
+
+# What is no arithmetic: conversions to another width stand for loads and stores of small numbers.
+NOT_COUNTED = (
+    *(LoadOp, StoreOp, IndexOp, YieldOp, ConstantOp),
+    *(ExtFOp, ExtSIOp, ExtUIOp, TruncFOp, TruncIOp),
+)
 
 
 def bytes_moved(step: Step) -> int:
@@ -87,6 +93,6 @@ def block_flops(ops: Iterable[Operation]) -> int:
     for op in ops:
         if isinstance(op, ReduceOp):
             total += math.prod(s for _, s in op.space.data) * (1 + block_flops(op.body.block.ops))
-        elif not isinstance(op, LoadOp | StoreOp | IndexOp | YieldOp | ConstantOp):
+        elif not isinstance(op, NOT_COUNTED):
             total += 1
     return total
