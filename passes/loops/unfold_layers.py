@@ -120,20 +120,25 @@ class Unfolder:
         self.origins = LayeredOrigins(layers, func)
 
     def number_layers(self) -> None:
-        """Numbers the layers of steps. A node that passes have made belongs to the first
-        layer that uses it.
+        """Numbers the layers of steps. A node that passes have made belongs to the first layer that uses it,
+        or to none if layers further apart do.
         """
-        known = -1
-        while known < len(self.levels):
-            known = len(self.levels)
+        declared, shared, known = {*self.levels}, set[SSAValue](), -1
+        while known < len(self.levels) + 2 * len(shared):
+            known = len(self.levels) + 2 * len(shared)
             used: dict[SSAValue, set[int]] = {}
             for view in self.views:
                 levels = [level for node in view.nodes if (level := self.levels.get(node)) is not None]
                 view.level = max(levels, default=None) if view.level is None else view.level
                 for node in view.nodes:
-                    if view.level is not None and node not in self.levels:
+                    if view.level is not None and node not in declared:
                         used.setdefault(node, set()).add(view.level)
-            self.levels |= {node: min(found) for node, found in used.items() if max(found) - min(found) <= 1}
+            shared |= {node for node, found in used.items() if max(found) - min(found) > 1}
+            for node, found in used.items():
+                if node not in shared:
+                    self.levels.setdefault(node, min(found))
+            for node in shared:
+                self.levels.pop(node, None)
         for view in self.views:
             levels = {level for node in view.nodes if (level := self.levels.get(node)) is not None}
             if view.level is not None and not levels <= {view.level - 1, view.level}:

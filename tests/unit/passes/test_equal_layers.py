@@ -7,13 +7,14 @@ from itertools import pairwise
 from typing import TypeVar
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.layered import MODELS, PARTS, Part, bias, layer, product, residual, stack, step_of, tanh
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
@@ -161,6 +162,19 @@ def test_updates_of_layers_are_folded(optimizer: str):
     assert folded == plain
     assert lowered(9)[1] == few
     assert len(set(both(after_steps))) == 1
+
+
+def test_copies_that_layers_far_apart_use_belong_to_none():
+    """A tied embedding is read before the first layer and after the last one."""
+    ids = oc.data(np.zeros((4, 64), np.int32), axes="bb", label="ids")
+    with oc.precision(oc.float32, compute=oc.bfloat16):
+        embed = nn.embedding(num=512, dim=128)
+        hidden = nn.decoder_only(num_layers=7, num_heads=2, d_k=64, d_v=64, d_ff=256)(embed(ids))
+        scores = oc.cast(embed.w @ hidden, oc.float32)
+    code = train.sgd(0.1).step(nn.cross_entropy(scores, ids))
+    module, ran = extract(code.statements, "step").module, list[str]()
+    run_passes(module, PASSES, observe=lambda name, module, seconds: ran.append(name))
+    assert ran == [made.name for made in PASSES]
 
 
 def test_layers_that_merge_are_compiled_as_they_are():
