@@ -53,7 +53,7 @@ class NestWriter(ValueWriter):
         self.levels(levels, parallel_of(group), lambda: self.within_bounds(group))
 
     def within_bounds(self, group: GroupOp) -> None:
-        """What runs at a point, if its bounds hold."""
+        """The code that runs at a point, if its bounds hold."""
         sizes = dict(group.space.data)
         bounds = [f"{self.linear(b.index.terms, b.index.constant, sizes)} < {b.below}" for b in group.bounds]
         if bounds:

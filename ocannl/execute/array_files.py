@@ -92,7 +92,7 @@ def open_arrays(path: Path) -> ArrayFile:
 
 
 def _beside(path: Path) -> str:
-    """What there is in place of a file, for a message."""
+    """The thing that there is in place of a file, for a message."""
     folder = path.absolute().parent
     if not folder.is_dir():
         return f", nor a folder {str(folder)!r}"

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 
 def renaming(stored: Collection[str], wanted: Collection[str]) -> dict[str, str]:
-    """What `rename` of `ctx.load` would be for the names of a file that the program does not have, and those
+    """The `rename` of `ctx.load` for the names of a file that the program does not have, and those
     of the program that the file does not have: one pattern where the beginnings of names differ, else names
     that are alike; nothing where none are.
     """
@@ -38,6 +38,6 @@ def _beginnings(extra: Sequence[str], missing: Sequence[str]) -> list[tuple[str,
 
 
 def _ends(name: str) -> list[str]:
-    """What a name ends with after each of its dots, the longest first."""
+    """The ends of a name after each of its dots, the longest first."""
     parts = name.split(".")
     return [".".join(parts[at:]) for at in range(len(parts))]

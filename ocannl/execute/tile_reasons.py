@@ -53,8 +53,8 @@ def tile_lines(
 
 
 def _measured(nest: NestOp, modelled: str, tunings: Tunings | None) -> Mapping[str, float]:
-    """What `oc.tune` has measured of tiles of a nest that stands alone, in parts of the fastest. A choice
-    that is left to the cost model is the modelled one.
+    """Times that `oc.tune` has measured of tiles of a nest that stands alone, relative to the fastest. A
+    choice that is left to the cost model is the modelled one.
     """
     if tunings is None:
         return {}

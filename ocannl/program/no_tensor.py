@@ -1,4 +1,4 @@
-"""What is said of an object that cannot stand in a tensor expression."""
+"""Messages about objects that cannot stand in a tensor expression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ocannl.program.arrays import is_array
 
 
 def no_tensor(value: object) -> str:
-    """What it is, and how to make a tensor of it."""
+    """The kind of the object, and how to make a tensor of it."""
     kind = type(value).__name__
     if isinstance(value, list | tuple):
         items = cast(Sequence[object], value)

@@ -1,4 +1,4 @@
-"""What is said of an array that has another shape than the memory it is for."""
+"""Messages about arrays that have another shape than the memory they are for."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ UNNAMED = re.compile(r"n\d+")
 
 @dataclass(frozen=True)
 class Observation:
-    """What a probe has found: arrays of weights and of activations, norms of gradients, and how many units
+    """The findings of a probe: arrays of weights and of activations, norms of gradients, and how many units
     were 0 for all of the examples, as a part of 1; each by name. The learning rate, if there is an optimizer.
     """
 

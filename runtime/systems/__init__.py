@@ -1,1 +1,1 @@
-"""What OCANNL asks the operating system, by a table of systems."""
+"""Questions to the operating system, by a table of systems."""

@@ -1,4 +1,4 @@
-"""What is done when a process forks, on systems that can."""
+"""Actions before and after a process forks, on systems that can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What POSIX systems have in common."""
+"""The common part of POSIX systems."""
 
 from __future__ import annotations
 

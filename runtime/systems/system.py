@@ -1,4 +1,4 @@
-"""What is to be known of an operating system."""
+"""The facts of an operating system, and its answers."""
 
 from __future__ import annotations
 

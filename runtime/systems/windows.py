@@ -104,7 +104,7 @@ def loaded_files() -> list[str]:
 
 
 def symbols() -> dict[str, int]:
-    """What code refers to that grows the stack by pages, and that computes with floats."""
+    """The symbols to which code refers that grows the stack by pages, and that computes with floats."""
     probe = ctypes.CDLL("ntdll").__getattr__("__chkstk")
     return {"__chkstk": ctypes.cast(probe, ctypes.c_void_p).value or 0, "_fltused": ctypes.addressof(FLOATS)}
 

@@ -63,7 +63,7 @@ class BlockSpace:
         return BlockSpace(nests, sizes, tuple(space), others, starts[1], starts[0])
 
     def values(self, member: ScoreNest) -> dict[str, Linear]:
-        """What variables of a nest are in the group: one along the others axes is fixed there."""
+        """The variables of a nest in terms of those of the group, which fixes those along other axes."""
         key, row = variable(member.at[self.nests.keys]), variable(member.at[self.nests.rows])
         values = {key: self.key_start + Linear.var(key), row: self.row_start + Linear.var(row)}
         for axis, digits in self.nests.others.items():

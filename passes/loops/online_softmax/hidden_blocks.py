@@ -49,7 +49,7 @@ def visible_blocks(softmax: Softmax, space: BlockSpace) -> Bound | None:
 
 
 def stored_value(softmax: Softmax, member: ScoreNest, value: SSAValue) -> tuple[ScoreNest, SSAValue]:
-    """What stands behind loads of scores, and the nest that stores it."""
+    """The value behind loads of scores, and the nest that stores it."""
     while isinstance(load := value.owner, LoadOp) and load.node in member.wide:
         writers = [(m, op) for m in softmax.nests.members for op in m.stores if op.node is load.node]
         if len(writers) != 1:

@@ -37,7 +37,7 @@ NEAR = 1 / 2
 
 
 def softmaxes(func: FuncOp) -> list[Softmax]:
-    """What is certain to be a softmax of which only sums leave a few nests."""
+    """The softmaxes that are certain, and of which only sums leave a few nests."""
     maxima = [op for nest in nests(func) for op in nest.body.block.ops if isinstance(op, ReduceOp)]
     found = [softmax_of(func, reduction) for reduction in maxima if reduction.accum.data == "max"]
     return [softmax for softmax in found if softmax is not None]

@@ -9,7 +9,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp
 from ocannl.passes.analysis.nests import all_steps, names_in
 from ocannl.passes.analysis.sums import is_float_sum
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests
@@ -119,7 +119,7 @@ class Sorter:
     def run(self, func: FuncOp) -> None:
         levels: dict[int, list[ScoreNest]] = {}
         for step in all_steps(func):
-            member = self.of_nest.get(step)  # pyright: ignore[reportArgumentType]
+            member = self.of_nest.get(step) if isinstance(step, NestOp) else None
             if member is None:
                 needed = max([self.level.get(node, 0) for node in reads_of(step)], default=0)
                 if needed:

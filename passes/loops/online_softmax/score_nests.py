@@ -49,7 +49,7 @@ class ScoreNest:
 
     @cached_property
     def inputs(self) -> list[SSAValue]:
-        """What it reads but for scores."""
+        """The nodes that it reads, but for scores."""
         return [op.node for op in self.loads if op.node not in self.wide]
 
     @cached_property

@@ -82,7 +82,7 @@ def _one_position(error: ShapeConflict, shape_of: ShapeOf) -> str | None:
 
 
 def _window(error: ShapeConflict, sides: Sequence[Side], shape_of: ShapeOf) -> str | None:
-    """What to do where a window does not fit in an axis."""
+    """The way out where a window does not fit in an axis."""
     found = re.match(r"a window of size \d+ does not fit in an axis of size (\d+)", error.reason)
     if found is None or not sides:
         return None
@@ -131,7 +131,7 @@ def _given_size(sides: Sequence[Side]) -> str | None:
 
 
 def _pointwise(op: Operation, sides: Sequence[Side], shape_of: ShapeOf) -> str | None:
-    """What sizes fit point by point, or along which axis an operand was meant."""
+    """The sizes that fit point by point, or the axis along which an operand was meant."""
     if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data != ".":
         return None
     sizes = {side.size for side in sides}
@@ -148,7 +148,7 @@ def _pointwise(op: Operation, sides: Sequence[Side], shape_of: ShapeOf) -> str |
 
 
 def _one_name(error: ShapeConflict, op: Operation, sides: Sequence[Side]) -> str | None:
-    """What a name in a spec means, where two operands have axes of other sizes."""
+    """The meaning of a name in a spec, where two operands have axes of other sizes."""
     if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
         return None
     sizes = {side.size for side in sides}

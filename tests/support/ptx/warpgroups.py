@@ -33,7 +33,7 @@ UNDEFINED = np.uint32(0xFFFFFFFF)
 
 @dataclass
 class Products:
-    """What is on its way.
+    """Messages that are on their way.
 
     Attributes:
         fenced: the threads whose registers are ready for products.

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.arm_on_cpu import NEEDS_ARM, arm_context
-from support.cuda_on_cpu import FakeDriver, install
-from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
+from support.metal_on_cpu import COMPILER
 from support.operators import FLOAT_OPERATORS, function
 from support.small_floats import check_equal
+from support.stand_ins import stand_ins
 
 import ocannl as oc
 from ocannl import nn, train
@@ -41,10 +41,7 @@ EPSILON = {oc.float16: 2**-10, oc.bfloat16: 2**-7, oc.float8_e5m2: 2**-2, oc.flo
 
 @pytest.fixture(autouse=True)
 def devices() -> Iterator[None]:
-    """Stand-ins for a Mac, and for an NVIDIA GPU."""
-    with pytest.MonkeyPatch.context() as patch:
-        install_metal(patch, FakeDevice())
-        install(patch, FakeDriver())
+    with stand_ins():
         yield
 
 

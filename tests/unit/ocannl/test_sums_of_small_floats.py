@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.cuda_on_cpu import FakeDriver, install
-from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
+from support.metal_on_cpu import COMPILER
+from support.stand_ins import stand_ins
 
 import ocannl as oc
 from ocannl import nn, train
@@ -69,10 +69,7 @@ OTHERS: dict[str, tuple[Function, Array]] = {
 
 @pytest.fixture(autouse=True)
 def devices() -> Iterator[None]:
-    """Stand-ins for a Mac, and for an NVIDIA GPU."""
-    with pytest.MonkeyPatch.context() as patch:
-        install_metal(patch, FakeDevice())
-        install(patch, FakeDriver())
+    with stand_ins():
         yield
 
 
@@ -143,7 +140,7 @@ def test_a_cast_rounds_a_mean():
 
 
 def test_memory_of_layers_stays_small():
-    """What layers keep for their gradients is of 16 bits, but for statistics."""
+    """Layers keep numbers of 16 bits for their gradients, but for statistics."""
     x = oc.data(np.ones((64, 256), oc.float16), axes="bo")
     with oc.precision(oc.float16):
         h = nn.layer_norm(label="norm")(x)

@@ -57,7 +57,7 @@ loops.func @gradient {{
 
 
 def run(module: ModuleOp) -> NDArray[Any]:
-    """What the nests leave in `x`, from small whole numbers."""
+    """The numbers that the nests leave in `x`, from small whole ones."""
     module.verify()
     (func,) = functions(module)
     arrays: dict[str, NDArray[Any]] = {}

@@ -48,7 +48,7 @@ class Ranks:
         self.engines = [MpiEngine(FakeWorld(rank, post), timeout) for rank in range(size)]
 
     def exchange(self, rank: int, group: Sequence[int], line: str, size: int = 8) -> list[int]:
-        """What a rank gets that gives its number, as a byte."""
+        """The bytes that a rank gets that gives its number, as a byte."""
         found, own = np.zeros(size * len(group), np.uint8), np.full(size, rank, np.uint8)
         self.engines[rank].exchange(rank, group, "all_gather", found, own, line)
         return found[::size].tolist()

@@ -1,4 +1,4 @@
-"""What is asked of operating systems, of which libraries of C stand in for those that are not here."""
+"""Questions to operating systems, of which libraries of C stand in for those that are not here."""
 
 from __future__ import annotations
 
