@@ -8,6 +8,9 @@ from xdsl.ir import Operation
 
 from ocannl.dialects.ir.origins import at
 
+# The number of the first node; those before it are of metadata of other kinds, such as non-temporal stores.
+FIRST_NODE = 1
+
 
 class DebugInfo:
     """The metadata of a module. A function is written at the line of its first origin, and an instruction at
@@ -73,7 +76,7 @@ class DebugInfo:
         return self._node(f"!DIFile({names})")
 
     def _node(self, text: str) -> str:
-        return f"!{self._nodes.setdefault(text, len(self._nodes))}"
+        return f"!{self._nodes.setdefault(text, FIRST_NODE + len(self._nodes))}"
 
 
 def _quoted(text: str) -> str:

@@ -70,6 +70,15 @@ def test_instructions_have_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert 'filename: "test_debug_info.py"' in text
 
 
+def test_stores_past_the_caches_have_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("OCANNL_DUMP", str(tmp_path))
+    monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")
+    double = (oc.data(np.ones((2048, 4096), np.float32), label="x") * 2.0).named("double")
+    oc.Context.cpu(1, target="x86-64-v3").compile(oc.forward(double), name="double")
+    (file,) = tmp_path.glob("double.*.ll")
+    assert re.search(r"!nontemporal !0, !dbg", file.read_text())
+
+
 def test_without_it_there_is_none():
     step, _ = training()
     assert "!dbg" not in step.ir("llvm")

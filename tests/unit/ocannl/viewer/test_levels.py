@@ -105,6 +105,20 @@ def test_instructions_are_those_of_their_operations():
             assert {origins[own[0]][0] for own in code} == {name}
 
 
+def test_stores_past_the_caches_are_linked():
+    """Their metadata stands beside that of places."""
+    double = (oc.data(np.ones((4096, 4096), np.float32), label="x") * 2.0).named("double")
+    module = extract(oc.forward(double).statements, "step").module
+    passes = for_target(PIPELINES["cpu"], DEFAULT_TARGET)
+    levels = read_levels(module, passes, DEFAULT_TARGET, lambda *_: None, to_machine_code=True)
+    texts, sets = list(levels.texts), list(levels.sets)
+    llvm = levels.stages[-2]
+    lines = [(texts[n], sets[s]) for n, s in zip(llvm.lines[::2], llvm.lines[1::2], strict=True)]
+    stores = [own for text, own in lines if text.endswith("!nontemporal !0")]
+    assert stores
+    assert all(stores)
+
+
 @pytest.mark.parametrize("code", [dense, convolutions, layers])
 def test_the_text_is_that_which_is_compiled(code: Callable[[], oc.Code]):
     levels, made = read(code), code()
