@@ -104,8 +104,8 @@ class WithOptions:
 
 PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 
-# The passes of all GPUs. There is no index-by-comparison: elements search in parallel, a scatter would not.
-SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**26),))
+# The passes of all GPUs. Few elements search in parallel, in the kernel that uses what they find.
+SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
 ON_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
     *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, SplitKPass, FuseRowsPass, PlanMemoryPass),

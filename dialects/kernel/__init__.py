@@ -45,6 +45,7 @@ from ocannl.dialects.index.linear import (
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES, WARP
 from ocannl.dialects.kernel.launch import (
     BARRIER,
@@ -400,6 +401,6 @@ def _check_bounds(op: IRDLOperation, bounds: Sequence[Bound], sizes: Mapping[str
 
 KERNEL = Dialect(
     "kernel",
-    [LaunchOp, SharedOp, BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp, ForOp, WhereOp],
+    [LaunchOp, SharedOp, BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp, ForOp, WhereOp, IfOp],
     [BoundsAttr],
 )

@@ -35,6 +35,8 @@ from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 # The operation at which the threads of a block wait for each other.
 BARRIER = "kernel.barrier"
+# The operation whose body runs in the threads in which a value holds.
+IF = "kernel.if"
 
 
 @operation_definition
@@ -128,9 +130,10 @@ class LaunchOp(StepOp):
 
     def _verify_store(self, store: StoreOp) -> None:
         """Checks for races: different blocks store to different elements, and so do the threads of a block
-        between barriers. Stores to shared memory are not checked.
+        between barriers. Stores to shared memory are not checked, nor those at positions that are found
+        at run time where a value decides which threads store.
         """
-        if isinstance(store.node.owner, SharedOp):
+        if isinstance(store.node.owner, SharedOp) or (store.positions and any(map(_is_if, scopes(store)))):
             return
         sizes, bounds = scope_sizes(store), scope_bounds(store)
         turns = {name for scope in scopes(store) for name in _turns(scope)}
@@ -205,6 +208,8 @@ class TogetherOp(IRDLOperation):
     """Base of operations that synchronize a block: no bound around them may depend on the thread."""
 
     def verify_(self) -> None:
+        if any(map(_is_if, scopes(self))):
+            raise VerifyException(f"all threads of a block come here together, but not in `{IF}`")
         divergent = {name for scope in scopes(self) for name in _thread_names(scope)}
         for bound in scope_bounds(self):
             for name in bound.index.names:
@@ -212,6 +217,10 @@ class TogetherOp(IRDLOperation):
                     raise VerifyException(
                         f"all threads of a block come here together, but `{bound}` depends on `{name}`"
                     )
+
+
+def _is_if(scope: Operation) -> bool:
+    return scope.name == IF
 
 
 def _turns(scope: Operation) -> tuple[str, ...]:

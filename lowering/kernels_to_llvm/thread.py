@@ -13,6 +13,7 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
+from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
@@ -74,6 +75,8 @@ class ThreadEmitter(ThreadValues):
                 self.position(op)
             case WhereOp():
                 self.where(op)
+            case IfOp():
+                self.branch(op)
             case ForOp():
                 self.repeat(op)
             case CopyOp():
@@ -126,6 +129,18 @@ class ThreadEmitter(ThreadValues):
         """Emits `body` in a branch that is taken where all bounds hold."""
         branch = self.b.open_branch(holds(self.b, bounds, self.positions))
         body()
+        self.b.close_branch(branch)
+
+    def branch(self, op: IfOp) -> None:
+        """Runs the body where the condition holds: once for each point of the register variables in it."""
+        own = [name for name in self.over[op.condition] if name not in self.fixed]
+        for point in points(own, self.sizes):
+            self.at(point, partial(self.taken, op))
+
+    def taken(self, op: IfOp) -> None:
+        (here,) = self.points(self.over[op.condition])
+        branch = self.b.open_branch(self.values[op.condition].at(here))
+        self.emit_ops(op.body.block.ops)
         self.b.close_branch(branch)
 
     def bounded_registers(self, op: Operation) -> Variables:

@@ -27,6 +27,7 @@ from ocannl.dialects.kernel import (
     WhereOp,
     block_reduction,
 )
+from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
@@ -50,7 +51,7 @@ from ocannl.lowering.kernels_to_metal.types import (
 )
 
 # Operations with control flow, or that synchronize threads: all others run at each point of the registers.
-CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
+CONTROL = (ReduceOp, WhereOp, IfOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
 
 
 class ThreadWriter(TextWriter):
@@ -128,6 +129,10 @@ class ThreadWriter(TextWriter):
                 self.reduce(op)
             case WhereOp():
                 self.where(op)
+            case IfOp():
+                taken = f"if ({self.values[op.condition]})"
+                with self.loops(self.free(self.over[op.condition])), self.braces(taken):
+                    self.write_ops(op.body.block.ops)
             case ForOp():
                 with self.space(op.space.data):
                     self.write_ops(op.body.block.ops)

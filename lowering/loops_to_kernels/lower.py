@@ -17,6 +17,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.fused_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
+from ocannl.lowering.loops_to_kernels.owned_rows import owned_rows
 from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
@@ -27,7 +28,7 @@ from ocannl.passes.analysis.nests import functions, has_points, nests, nests_of,
 def lower_nest(nest: NestOp, options: KernelOptions) -> LaunchOp:
     """The kernel of a nest, by the first strategy that fits it."""
     if nest.clashing:
-        return in_phases(nest) or pointwise(nest)
+        return in_phases(nest) or owned_rows(nest) or pointwise(nest)
     return contraction(nest, options) or row_reductions(nest) or transposing(nest) or pointwise(nest)
 
 

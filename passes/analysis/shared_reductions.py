@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from ocannl.dialects.kernel.gpu import MOST_THREADS, THREADS, WARP
+from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.kernel.gpu import MOST_THREADS, PROCESSORS, SECTOR_BYTES, THREADS, WARP
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.divisors import largest_divisor
+from ocannl.passes.analysis.divisors import divisors, largest_divisor
 from ocannl.passes.analysis.nests import operations, points, with_reduced
-from ocannl.passes.analysis.strides import contiguous_elements
+from ocannl.passes.analysis.strides import contiguous, contiguous_elements
 
 # A reduction over fewer points is done by one thread.
 LEAST_REDUCED = 32
@@ -70,7 +71,7 @@ def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> ReductionLanes:
     best = max(own, key=lambda name: contiguous_elements(inner, name), default=None)
     sizes = dict(nest.space.data)
     if best is not None and contiguous_elements(inner, best) > along_reduction:
-        beside = largest_divisor(sizes[best], WARP)
+        beside = beside_count(sizes[best], points(nest.space.data), narrowest(inner, best))
         threads = MOST_THREADS if most >= LONG else THREADS
         count = 1 << (min(threads // beside, longest).bit_length() - 1)
         return ReductionLanes(count, best, beside, False)
@@ -79,6 +80,21 @@ def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> ReductionLanes:
     beside_name = own[-1] if own else None
     beside = 1 if beside_name is None else largest_divisor(sizes[beside_name], THREADS // WARP)
     return ReductionLanes(WARP, beside_name, beside, True)
+
+
+def beside_count(size: int, results: int, least: int) -> int:
+    """The neighbours of a variable that a block has side by side: few, so that all processors have blocks,
+    but not fewer than are in a sector of memory.
+    """
+    fitting = [count for count in divisors(size, WARP) if count >= least]
+    wide = [count for count in fitting if results // count >= PROCESSORS]
+    return max(wide, default=min(fitting, default=largest_divisor(size, WARP)))
+
+
+def narrowest(ops: Iterable[Operation], name: str) -> int:
+    """The elements in a sector of memory of the smallest numbers that are contiguous along a variable."""
+    sizes = [element_bytes(op.node) for op in ops if isinstance(op, LoadOp) and contiguous([op], name)]
+    return SECTOR_BYTES // min(sizes, default=SECTOR_BYTES)
 
 
 def shared_variable(reduce: ReduceOp) -> str:

@@ -305,7 +305,7 @@ class IndexByComparisonPass(ModulePass):
 
     Attributes:
         searched: cells that search through at most so many points in all go on doing so: a GPU does it at
-            once, where a scatter adds its contributions in turn.
+            once, and in one kernel with what follows.
     """
 
     name = "index-by-comparison"

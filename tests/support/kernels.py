@@ -107,6 +107,28 @@ loops.func @layer {{
 """
 
 
+def gradient_of_rows(
+    batch: int, length: int, rows: int, columns: int, id: str = "i32", accum: str = "addf"
+) -> str:
+    """The gradient of an embedding; an id that is no row adds nothing."""
+    return f"""
+loops.func @gradient {{
+  %ids = assign.node "ids" on_device : memref<{batch}x{length}x{id}>
+  %g = assign.node "g" on_device : memref<{batch}x{length}x{columns}xf32>
+  %w = assign.node "w" on_device : memref<{rows}x{columns}xf32>
+  loops.nest "w" (b = {batch}, t = {length}, d = {columns}) {{
+    %id = loops.load %ids[b, t]
+    %at, %inside = loops.position %id below {rows}
+    %x = loops.load %g[b, t, d]
+    %old = loops.load %w[%at, d]
+    %sum = arith.{accum} %old, %x : f32
+    %new = arith.select %inside, %sum, %old : f32
+    loops.store %new, %w[%at, d]
+  }}
+}}
+"""
+
+
 def sums(space: str, reduced: str, load: str, shape: str, store: str, result: str) -> str:
     return f"""
 loops.func @sums {{

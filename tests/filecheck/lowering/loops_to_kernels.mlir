@@ -54,11 +54,11 @@ loops.func @scatter {
 // CHECK:             loops.store %new, %y[b, k + 2*o]
 // CHECK-NEXT:        kernel.barrier
 
-// What is found at run time may be the same at all points: these run in turn, in one thread.
-loops.func @histogram {
-  %id = assign.node "id" constant : memref<64xi32>
+// What is found at run time may be the same at all points: a few run in turn, in one thread.
+loops.func @few {
+  %id = assign.node "id" constant : memref<16xi32>
   %y = assign.node "y" on_device : memref<9x4xf32>
-  loops.nest "y" (i = 64, j = 4) {
+  loops.nest "y" (i = 16, j = 4) {
     %n = loops.load %id[i]
     %at, %inside = loops.position %n below 9
     %old = loops.load %y[%at, j]
@@ -66,10 +66,33 @@ loops.func @histogram {
     loops.store %new, %y[%at, j]
   }
 }
-// CHECK-LABEL: loops.func @histogram {
+// CHECK-LABEL: loops.func @few {
 // CHECK:         kernel.launch "y" block (j = 4) {
-// CHECK-NEXT:      kernel.for (i = 64) {
+// CHECK-NEXT:      kernel.for (i = 16) {
 // CHECK-NOT:         kernel.barrier
+
+// Of many, blocks own rows: a block looks for chunks with positions of its own, then goes through these.
+loops.func @histogram {
+  %id = assign.node "id" constant : memref<64xi32>
+  %y = assign.node "y" on_device : memref<900x4xf32>
+  loops.nest "y" (i = 64, j = 4) {
+    %n = loops.load %id[i]
+    %at, %inside = loops.position %n below 900
+    %old = loops.load %y[%at, j]
+    %new = arith.addf %old, %old : f32
+    loops.store %new, %y[%at, j]
+  }
+}
+// CHECK-LABEL: loops.func @histogram {
+// CHECK:         kernel.launch "y" grid (owner = 450) block (j_lane = 32) registers (j_reg = 4) {
+// CHECK:           loops.reduce or (i_inside1 = 32) : i32 {
+// CHECK:             loops.index 2*owner + 2 : i32
+// CHECK:           kernel.barrier
+// CHECK:           kernel.for (i_chunk = 2) {
+// CHECK:             kernel.if
+// CHECK-NEXT:          kernel.for (i_inside = 32) {
+// CHECK:                 kernel.if
+// CHECK-NEXT:              loops.load %y[%at_1, 4*j_lane + j_reg]
 
 // Neighbouring threads read neighbouring elements of a row, and combine their sums in a warp.
 loops.func @rows {
@@ -108,10 +131,10 @@ loops.func @columns {
   }
 }
 // CHECK-LABEL: loops.func @columns {
-// CHECK:         kernel.launch "y" block (lane = 32, j = 32) {
+// CHECK:         kernel.launch "y" grid (j_block = 4) block (lane = 128, j_thread = 8) {
 // CHECK-NEXT:      [[SCRATCH:%.*]] = kernel.shared memref<1024xf32>
-// CHECK-NEXT:      %s = loops.reduce add (i_step = 128) : f32 {
-// CHECK-NEXT:        %l = loops.load %x[32*i_step + lane, j]
+// CHECK-NEXT:      %s = loops.reduce add (i_step = 32) : f32 {
+// CHECK-NEXT:        %l = loops.load %x[128*i_step + lane, 8*j_block + j_thread]
 // CHECK-NEXT:        loops.yield %l
 // CHECK-NEXT:      }
 // CHECK-NEXT:      kernel.combine add %s across (lane) via [[SCRATCH]]

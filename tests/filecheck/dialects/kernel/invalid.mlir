@@ -414,3 +414,50 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `kernel.launch`: a kernel computes numbers, found `assign.node`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8xi32>
+  kernel.launch "x" block (t = 8) {
+    %0 = loops.load %x[t]
+    kernel.if %0 {
+      loops.store %0, %x[t]
+    }
+  }
+}
+
+// CHECK: `kernel.if`: the condition is an i1, found i32
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8xi32>
+  kernel.launch "x" block (t = 8) {
+    %0 = loops.load %x[t]
+    %1 = arith.constant 0 : i32
+    %2 = arith.cmpi eq, %0, %1 : i32
+    kernel.if %2 {
+      kernel.barrier
+    }
+  }
+}
+
+// CHECK: `kernel.barrier`: all threads of a block come here together, but not in `kernel.if`
+
+// -----
+
+// A condition tells threads apart that store at a position, no others.
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8xi32>
+  kernel.launch "x" block (t = 8) {
+    %0 = loops.load %x[t]
+    %1 = arith.constant 0 : i32
+    %2 = arith.cmpi eq, %0, %1 : i32
+    kernel.if %2 {
+      loops.store %0, %x[0]
+    }
+  }
+}
+
+// CHECK: threads that differ in `t` store to the same cell

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.interpret_loops import run_func
-from support.kernels import INDICES, layer, lowered, many_nodes, small_kernels, sums
+from support.kernels import INDICES, gradient_of_rows, layer, lowered, many_nodes, small_kernels, sums
 from support.metal_on_cpu import COMPILER, Kernels, compile_text
 from support.nests import Arrays, compare, nest_functions, parse_module, random_arrays
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerAttr, f32, f64, i1, i32, i64
@@ -332,3 +332,10 @@ loops.func @f {{
 """
     with pytest.raises(OcannlError, match=message):
         to_metal(parse_module(text))
+
+
+@NEEDS_COMPILER
+def test_rows_that_blocks_own():
+    """A condition is a branch of its own thread."""
+    text = check([gradient_of_rows(3, 96, 50, 40), gradient_of_rows(2, 48, 9, 1, "f32")])
+    assert re.search(r"if \(v\d+\) {", text)
