@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.texpr import ApplyOp, ScanOp
+from ocannl.dialects.texpr import ApplyOp, ScanOp, SliceOp
 from ocannl.dialects.texpr.derivatives import CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import tensor_type
@@ -25,6 +25,8 @@ def differentiable_operands(op: Operation) -> Sequence[SSAValue]:
     match op:
         case ApplyOp(stop=None):
             return op.args
+        case SliceOp():
+            return [op.source]
         case CustomOp():
             return op.wrt
         case VjpOp() | JvpOp() | ResultOp():

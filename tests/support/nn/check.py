@@ -83,10 +83,13 @@ class Case:
         for p in params.values():  # away from the ones and zeros of gains and biases
             ctx[p] = rng.uniform(-1, 1, p.shape.array)
         step()
+        slopes = {name: np.asarray(ctx[p.grad]) for name, p in params.items()}
+        # What an optimizer would not train has no gradient.
+        assert {name for name, slope in slopes.items() if slope.any()} <= {*oc.params(loss, trained=True)}
         return Found(
             np.asarray(ctx[result]),
             {name: np.asarray(ctx[p]) for name, p in params.items()},
-            {name: np.asarray(ctx[p.grad]) for name, p in params.items()},
+            slopes,
             [np.asarray(ctx[g]) for g in gradients],
         )
 

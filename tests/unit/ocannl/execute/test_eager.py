@@ -172,6 +172,13 @@ class TestWrites:
         (oc.stop_gradient(loss) * w).sum().backward()
         assert w.grad.item() == 1
 
+    def test_a_derivative_of_a_part_of_what_was_is_an_error(self):
+        w = oc.param("w", np.array([1.0, 2.0]))
+        squares = w * w
+        w += 1.0
+        with pytest.raises(oc.OcannlError, match="was computed before memory that it reads was written"):
+            (squares[1:] * w[1:]).sum().backward()
+
     def test_parts_of_memory(self):
         x = oc.tensor([1.0, 2.0, 3.0])
         before = 2 * x
