@@ -18,6 +18,7 @@ from ocannl.dialects.ir.op_helpers import given, operation_definition, print_par
 
 OWN_MEMORY = ("on_device", "constant")
 KEPT = "kept"
+LARGEST_SIZE = 2**63 - 1
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY, KEPT)
 
 
@@ -103,6 +104,8 @@ class NodeOp(IRDLOperation):
             raise VerifyException(f"unknown memory mode `{self.mode.data}`, expected one of {MEMORY_MODES}")
         if any(size < 0 for size in self.result.type.get_shape()):
             raise VerifyException("a node's sizes are static")
+        if any(size > LARGEST_SIZE for size in self.result.type.get_shape()):
+            raise VerifyException(f"a node's sizes are at most {LARGEST_SIZE}")
         if is_ring(self.result):
             raise VerifyException("a ring is a shared array, not a node")
         if self.offset is not None and self.mode.data != "local":

@@ -14,7 +14,8 @@ def points_that_share(load: LoadOp) -> int:
     if group is None or any(isinstance(op, StoreOp) and op.node is load.node for op in accesses(group)):
         return 1
     used = names_in(load.indices.data)
-    return points(tuple(extent for extent in group.space.data if extent[0] not in used))
+    # A group without points has no nests that run.
+    return max(1, points(tuple(extent for extent in group.space.data if extent[0] not in used)))
 
 
 def group_around(load: LoadOp) -> GroupOp | None:

@@ -229,3 +229,11 @@ assign.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `assign.uniform`: a counter is one number, found memref<4xf32>
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4x9223372036854775808xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: a node's sizes are at most 9223372036854775807

@@ -41,7 +41,18 @@ RANGE = (
     "  %b = texpr.slice %a at [... | ... -> 0 to SIZE, ...] : !texpr.tensor<8>\n}"
 )
 HUGE = "9" * 40
+PRODUCT = (
+    'loops.func @f {\n  %x = assign.node "x" constant : memref<64x8xf32>\n'
+    '  %k = assign.node "k" constant : memref<64x8xf32>\n'
+    '  %y = assign.node "y" on_device : memref<64x64xf32>\n'
+    '  loops.group "y" (b = SIZE) {\n    loops.nest "y" (s = 32, t = 64) {\n'
+    "      %0 = loops.reduce add (d = 8) : f32 {\n        %1 = loops.load %x[s + 32*b, d]\n"
+    "        %2 = loops.load %k[t, d]\n        %3 = arith.mulf %1, %2 : f32\n        loops.yield %3\n"
+    "      }\n"
+    "      loops.store %0, %y[s + 32*b, t]\n    }\n  }\n}"
+)
 FOUND = {
+    "a group without points": (PRODUCT.replace("SIZE", "0"), ["-p", "schedule"]),
     "a width": ("loops.func @f {\n  %c = arith.constant 1 : i9223372036854775808\n}", []),
     "a range": (RANGE.replace("SIZE", HUGE), []),
     "memory in a kernel": (
