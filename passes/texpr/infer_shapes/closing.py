@@ -183,14 +183,16 @@ class Closing:
         """Sizes for the unknown parts of a known size: the least for all but the last, which gets the
         remainder.
 
-        Raises `ShapeConflict` where each is the last of another size, and for factors.
+        Raises `ShapeConflict` where each is the last of another size, and for factors and windows.
         """
         known = [relation for relation in relations if isinstance(relation.whole, Dim) and relation.parts]
         last = {relation.parts[-1] for relation in known}
         others = {dim: relation.least for relation in known for dim in relation.parts[:-1]}
         least = {dim: size for dim, size in others.items() if dim not in last}
         alike = [
-            relation for relation in known if isinstance(relation.rule, DimProduct) and relation.whole != ONE
+            relation
+            for relation in known
+            if (isinstance(relation.rule, DimProduct) or relation.rule.window) and relation.whole != ONE
         ]
         if alike or (others and not least):
             relation = min(alike or known, key=lambda relation: relation.axis)

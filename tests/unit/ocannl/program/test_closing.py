@@ -77,3 +77,14 @@ def test_factors_are_not_guessed():
     x = oc.data(np.arange(6.0), label="x")
     with pytest.raises(oc.ShapeError, match="nothing tells the sizes in `a&b` apart: fix one by its name"):
         oc.infer(oc.einsum("a&b => a, b", x))
+
+
+@pytest.mark.parametrize("spec", ["o <+ k => o", "o+k => k", "2*o <+ 3*k => o, k"])
+def test_windows_are_not_guessed(spec: str):
+    x = oc.data(np.arange(6.0), label="x")
+    with pytest.raises(
+        oc.ShapeError, match=r"nothing tells the sizes in `.*o.*k` apart: fix one by its name"
+    ):
+        oc.infer(oc.einsum(spec, x))
+    oc.infer(oc.einsum("o <+ k; k => o", x, oc.data(np.ones(2))))
+    assert oc.einsum("o <+ k => o", x, k=2).shape == "5"
