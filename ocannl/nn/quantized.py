@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import ocannl as oc
 from ocannl.nn.layer import Layer
+from ocannl.nn.product_weights import PRODUCTS, ProductWeights
 from ocannl.nn.quantized_weights import FORMATS, Weights
 from ocannl.program.block_parts import changed
 
@@ -58,28 +59,11 @@ def quantized_linear(weights: Weights, b: oc.Tensor | None) -> Layer:
     return lambda x: layout.product(w, x) if b is None else layout.product(w, x) + b
 
 
-class ProductWeights(oc.Block[[oc.Tensor], oc.Tensor]):
-    """Quantized weights in place of a parameter `w`, of which only products `w @ x` are taken."""
-
-    def __matmul__(self, x: oc.Tensor) -> oc.Tensor:
-        return self(x)
-
-    def freeze(self) -> ProductWeights:
-        """Itself, since it has no gradients."""
-        return self
-
-
 @oc.configurable
 def quantized_embedding(weights: Weights) -> Layer:
     """A quantized vector for each id."""
     layout, w = weights.layout, weights.nodes
     return lambda ids: layout.rows(w, ids)
-
-
-PRODUCTS = {
-    f"ocannl.nn.{name}" for name in ("mlp", "attention", "lstm", "gru", "rnn", "recurrent", "selective_ssm")
-}
-"""Modules whose functions take only products `w @ x` of parameters with input axes."""
 
 
 @dataclass

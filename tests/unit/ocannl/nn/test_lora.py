@@ -60,3 +60,48 @@ def test_what_has_no_linear_layers_is_refused():
         nn.lora(oc.relu)
     with pytest.raises(oc.ArgumentError, match="a rank is at least 1"):
         nn.lora(nn.linear(), rank=0)
+
+
+BLOCKS = {
+    "mlp": (lambda: nn.mlp(hid_dims=[7, 4], out_dim=3), 3),
+    "attention": (lambda: nn.multi_head_attention(num_heads=2, d_k=3, d_v=3, out_dim=5), 4),
+    "encoder": (lambda: nn.transformer_encoder(1, 2, 3, 3, 8), 6),
+    "lstm": (lambda: nn.lstm(hid_dim=4, layers=2), 4),
+    "gru": (lambda: nn.gru(hid_dim=4, bidirectional=True), 4),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_weights_of_products_are_adapted(name: str):
+    """Those of blocks that have no layers of their own for them."""
+    make, count = BLOCKS[name]
+    base, x = make(), oc.data(RNG.normal(size=(2, 3, 5)).astype(np.float32))
+    adapted = nn.lora(base, rank=2)
+    before, after = base(x), adapted(x)
+    loss = (after**2).sum()
+    ctx = oc.Context.cpu(1)
+    step = ctx.compile(train.adam(0.1).step(loss))
+    ctx.init_params(loss)
+    start = ctx[before]
+    np.testing.assert_allclose(ctx[after], start, rtol=1e-5, atol=1e-6)
+    assert len(oc.params(loss, trained=True)) == 2 * count
+    for _ in range(3):
+        step()
+    np.testing.assert_array_equal(ctx[before], start)
+    assert not np.allclose(ctx[after], start)
+    assert not oc.params(adapted.freeze()(x), trained=True)
+
+
+def test_a_weight_is_adapted_by_its_path():
+    adapted = nn.lora(nn.mlp(hid_dims=[7], out_dim=3), rank=2, only="w_out")
+    assert sorted(oc.params(adapted(oc.data(X)), trained=True)) == ["lora.down", "lora.up"]
+    p = adapted.params
+    ctx = oc.Context.cpu(1)
+    y = adapted(oc.data(X))
+    ctx.init_params(y)
+    ctx[p["lora.up"]] = RNG.normal(size=(3, 2))
+    w, b, out, down, up = (
+        ctx[p[n]] for n in ("mlp.layer1.w", "mlp.layer1.b", "mlp.w_out", "lora.down", "lora.up")
+    )
+    wanted = np.maximum(X @ w.T + b, 0) @ (out + up @ down).T
+    np.testing.assert_allclose(ctx[y], wanted, rtol=1e-4, atol=1e-5)
