@@ -12,7 +12,8 @@ import ocannl as oc
 from ocannl import nn
 from ocannl.models.paging import Paged
 from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
-from ocannl.program.checks import integer, number
+from ocannl.program.checks import flag, integer, number
+from ocannl.program.misuse import explained
 
 Stream: TypeAlias = Callable[[Ids], Any]
 Pack: TypeAlias = Callable[[list[list[int]], Ids], Any]
@@ -22,6 +23,7 @@ AHEAD = 16
 """How many ids are written at once where sequences may end."""
 
 
+@explained
 def generate(
     model: Callable[..., Any],
     ids: Ids | Sequence[Any],
@@ -58,7 +60,8 @@ def generate(
     ends = {integer(id, "an id in `stop`", least=None) for id in _listed(stop)}
     pages = cache if isinstance(cache, nn.PagedCache) else None
     writer = writer_of(model, oc.default_context() if ctx is None else ctx, pages)
-    kind = Whole if not cache or "cache" not in writer.takes else Cached if pages is None else Paged
+    cached = pages is not None or flag(cache, "cache")
+    kind = Whole if not cached or "cache" not in writer.takes else Cached if pages is None else Paged
     run = kind(writer, rows, max_new, settings)
     try:
         lengths = _write(run, max_new, base, ends, stream)

@@ -14,6 +14,7 @@ from ocannl.program.block_parts import WithFunction, changed, parts_of
 from ocannl.program.block_summary import Summary, note_call, summarize
 from ocannl.program.derivatives import stop_gradient
 from ocannl.program.errors import ArgumentError
+from ocannl.program.flags import Flags
 from ocannl.program.html import text_html
 from ocannl.program.misuse import blame
 from ocannl.program.other_names import OF_BLOCKS
@@ -68,8 +69,12 @@ class Block(WithFunction, Generic[Q, R]):
         """Whether its own parameters have no gradients."""
         self.configuration = configuration
         self._applied: Callable[..., Any] = changed(self.function, _stopped) if frozen else self.function
+        is_ours = inspect.isfunction(self.function) and self.function.__module__.startswith("ocannl.")
+        self._flags = Flags.of(self.function) if is_ours else None
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
+        if self._flags is not None:
+            self._flags.check(args, kwargs)
         try:
             result = self._applied(*args, **kwargs)
         except OcannlError:

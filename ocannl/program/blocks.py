@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from ocannl.program.block import Block, Configuration
-from ocannl.program.checks import flag
 from ocannl.program.closures import WithVariables, rebuilt, variables_of
 from ocannl.program.errors import ArgumentError
+from ocannl.program.flags import Flags
 from ocannl.program.leaves import param
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.tensor import Expression, Tensor
@@ -143,20 +143,11 @@ def configurable(configure: Callable[P, Callable[Q, R]]) -> Callable[P, Block[Q,
     What that function uses are the block's parts, by the names of the variables.
     """
 
-    flags = _flags(configure)
+    flags = Flags.of(configure)
 
     @functools.wraps(configure)
     def configured(*args: P.args, **named: P.kwargs) -> Block[Q, R]:
-        for name in flags.keys() & named.keys():
-            if named[name] is not None or not flags[name]:
-                flag(named[name], name)
+        flags.check(args, named)
         return Block(configure(*args, **named), Configuration(configure, args, named))
 
     return configured
-
-
-def _flags(function: Callable[..., Any]) -> dict[str, bool]:
-    """The parameters that are True or False, and whether None lets the function decide."""
-    parameters = inspect.signature(function).parameters.values()
-    kinds = {"bool": False, "bool | None": True}
-    return {p.name: kinds[p.annotation] for p in parameters if p.annotation in kinds}

@@ -12,6 +12,7 @@ from typing import Any
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.program.argument_types import fits
 from ocannl.program.errors import ArgumentError
+from ocannl.program.flags import Flags
 from ocannl.program.location import here, placed
 from ocannl.program.tensor import TensorLike
 
@@ -35,7 +36,8 @@ def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
     """Makes public functions, and constructors and methods of public classes, raise `ArgumentError` for
     arguments of wrong types, and put the user's line before errors that have none, in place.
 
-    Types are checked only after a call has failed, so that calls cost nothing.
+    Types are checked only after a call has failed, so that calls cost nothing; but that what is True or False
+    is one of these, before it, as Python takes anything for one.
     """
     for name in names:
         value = public[name]
@@ -44,9 +46,11 @@ def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
         elif inspect.isclass(value) and not issubclass(value, BaseException):
             for attribute in dir(value):
                 is_public = not attribute.startswith("_") or attribute in ("__init__", "__getitem__")
-                method = inspect.getattr_static(value, attribute)
+                kept: Any = inspect.getattr_static(value, attribute)
+                bound = type(kept) in (classmethod, staticmethod)
+                method = kept.__func__ if bound else kept
                 if is_public and inspect.isfunction(method) and method.__module__.startswith("ocannl."):
-                    setattr(value, attribute, explained(method))
+                    setattr(value, attribute, type(kept)(explained(method)) if bound else explained(method))
 
 
 def explained(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,10 +59,12 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
     The exception of a wrong argument depends on where it is used first, so arguments are checked after any.
     If all are right, the exception is raised again.
     """
+    flags = Flags.of(function)
 
     @functools.wraps(function)
     def explaining(*args: Any, **named: Any) -> Any:
         try:
+            flags.check(args, named)
             return function(*args, **named)
         except OcannlError as error:
             error.args = (placed(str(error)),)
@@ -99,7 +105,7 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
 def _misfit(
     function: Callable[..., Any], signature: inspect.Signature, named: Iterable[str], error: TypeError
 ) -> str:
-    taken = [name for name in signature.parameters if name != "self"]
+    taken = [name for name in signature.parameters if name not in ("self", "cls")]
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:
         near = _near(unknown[0], taken)
@@ -125,7 +131,7 @@ def _called(function: Callable[..., Any]) -> str:
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     """The type of a parameter; one without annotation is a tensor, or what stands for one."""
-    if parameter.name == "self":
+    if parameter.name in ("self", "cls"):
         return Any
     if parameter.annotation is parameter.empty:
         return TensorLike | None if parameter.default is None else TensorLike

@@ -213,3 +213,37 @@ def test_stages_that_cannot_be_written(inside: str, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("OCANNL_DUMP", str(tmp_path / "file" / inside))
     with pytest.raises(oc.OcannlError, match=r"OCANNL_DUMP=.*file.*: stages cannot be written \(.+\)"):
         oc.Context.cpu(threads=1).compile(oc.data([1.0]) * 2)
+
+
+CHOICES: list[tuple[str, Callable[[oc.Tensor], object]]] = [
+    ("keep", lambda x: ANY.sum(x, 0, keep="a")),
+    ("keep", lambda x: ANY.as_tensor(x).mean(0, "a")),
+    ("keep", lambda x: ANY.logsumexp(x, keep=0)),
+    ("keep", lambda x: ANY.norm(x, keep=None)),
+    ("descending", lambda x: ANY.sort(x, 0, descending="a")),
+    ("use_padding", lambda x: ANY.einsum("a | b => a", x, use_padding="valid")),
+    ("use_padding", lambda x: ANY.as_tensor(x).einsum("a | b => a", use_padding=1)),
+    ("trained", lambda x: ANY.params(x, trained="no")),
+    ("reverse", lambda x: ANY.scan(lambda c, each: (c, each), 0.0, x, reverse="a")),
+    ("flat", lambda x: ANY.data(ARRAY, flat="a")),
+    ("reset", lambda x: ANY.accumulate(oc.node("n", output=3), "add", x, spec="a | b => b", reset="a")),
+    ("on", lambda x: ANY.eager("compiled")),
+    ("log_target", lambda x: NN.kl_div(x, x, log_target="a")),
+    ("drop_last", lambda x: TRAIN.batches([np.ones((5, 4))], size=2, drop_last="a")),
+    ("reinit", lambda x: ANY.Context.cpu(1).init_params(x, reinit="a")),
+    ("check", lambda x: ANY.Context.emulated_gpu(check="a")),
+    ("states", lambda x: NN.lstm(hid_dim=3)(x, states="a")),
+    ("bias", lambda x: NN.linear(bias="a")),
+    ("cache", lambda x: ANY.generate(lambda ids: ids, [1, 2], cache="a")),
+]
+
+
+@pytest.mark.parametrize(("name", "use"), CHOICES)
+def test_what_is_true_or_false_is_nothing_else(name: str, use: Callable[[oc.Tensor], object]):
+    with pytest.raises(oc.ArgumentError, match=rf"test_misuse\.py:\d+: `{name}` is True or False, found"):
+        use(oc.data(np.ones((2, 3), np.float32)))
+
+
+def test_numbers_of_numpy_choose_too():
+    x = oc.data(np.ones((2, 3), np.float32))
+    assert ANY.sum(x, 0, keep=np.bool_(True)).ndim == 2
