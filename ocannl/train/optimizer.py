@@ -38,6 +38,7 @@ class Optimizer:
         self.groups = {pattern: dict(given) for pattern, given in common.get("groups", {}).items()}
         self.clip_norm, self.clip_value = common.get("clip_norm"), common.get("clip_value")
         self.accumulate, self.ema = common.get("accumulate", 1), common.get("ema")
+        self.maximize = bool(common.get("maximize", False))
         self._rule, self._common = rule, dict(common)
         self._scope = oc.scope(common.get("label", name))
         self._nodes: dict[tuple[object, str], oc.Tensor] = {}
@@ -118,7 +119,7 @@ class Optimizer:
                 average[...] = oc.where(is_first, p, self.ema * average + (1 - self.ema) * p)
 
     def _clipped(self, gradients: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
-        found = dict(gradients)
+        found = {name: -g if self.maximize else g for name, g in gradients.items()}
         if self.clip_norm is not None:
             with self._scope:
                 factor = norm_factor(gradients.values(), self.clip_norm)

@@ -15,7 +15,7 @@ from ocannl.train.schedules import Schedule
 
 LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau
 
-FLAGS = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay")
+FLAGS = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay", "maximize")
 SEVERAL = ("betas", "etas", "step_sizes", "ns_coefficients")
 """Options of several numbers."""
 ADJUSTMENTS = ("original", "match_rms_adamw")
@@ -33,6 +33,7 @@ class Common(TypedDict, total=False):
         clip_value: the largest gradient of either sign.
         accumulate: so many steps are one, by the mean of their gradients.
         ema: the share of the old average in that of each parameter, which `averaged` uses.
+        maximize: steps go up: the gradients are those of the negative loss.
         label: the scope of its memory, by default its name.
     """
 
@@ -41,6 +42,7 @@ class Common(TypedDict, total=False):
     clip_value: float | None
     accumulate: int
     ema: float | None
+    maximize: bool
     label: str
 
 
@@ -71,6 +73,7 @@ def check_common(optimizer: str, common: Common) -> None:
             check_option(optimizer, name, value)
             if name != "ema" and value == 0:
                 raise oc.ArgumentError(f"{name} of {optimizer} is more than 0; None is for no clipping")
+    check_option(optimizer, "maximize", common.get("maximize", False))
     groups: object = common.get("groups", {})
     if not isinstance(groups, Mapping):
         raise oc.ArgumentError(f"groups of {optimizer} are options by patterns of names, found {groups!r}")

@@ -100,6 +100,7 @@ COMMON: Mapping[str, dict[str, Any]] = {
     "groups": {"groups": {"*.b": {"lr": 0.02}}},
     "clipped": {"clip_norm": 0.05},
     "accumulated": {"accumulate": 3, "clip_norm": 0.1},
+    "going up": {"maximize": True, "clip_norm": 0.05},
     "by a schedule": {"lr": train.cosine(0.01, 100, minimum=0.001)},
 }
 TORCH = {
@@ -113,7 +114,13 @@ TORCH = {
     "radam": ("RAdam", {"weight_decay": 0.1}),
     "rprop": ("Rprop", {}),
 }
-CASES = [(name, how) for name in TORCH for how in COMMON if not (name == "rprop" and how == "by a schedule")]
+# Rprop takes no schedule, and uphill it comes where gradients are all rounding.
+CASES = [
+    (name, how)
+    for name in TORCH
+    for how in COMMON
+    if name != "rprop" or how not in ("by a schedule", "going up")
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -129,7 +136,8 @@ def test_against_pytorch(name: str, how: str, dtype: Any):
     exact = torch.float64 if dtype == np.float64 else torch.float32
     w, b = (torch.tensor(START[key], dtype=exact, requires_grad=True) for key in ("l.w", "l.b"))
     groups = [{"params": [w]}, {"params": [b], "lr": 0.02 if how == "groups" else 0.01}]
-    optimizer = getattr(torch.optim, theirs)(groups, lr=0.01, **options)
+    up = common.get("maximize", False)
+    optimizer = getattr(torch.optim, theirs)(groups, lr=0.01, maximize=up, **options)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100, 0.001)
     for run in range(1, 101):
         y = torch.tanh(torch.tensor(X, dtype=exact) @ w.T + b)
@@ -292,6 +300,7 @@ WRONG: Any = train
         (lambda: WRONG.adam(betas=(0.9,)), r"betas of adam are 2 numbers, found \(0.9,\)"),
         (lambda: WRONG.adam(eps=(1, 2)), r"eps of adam is a number, found \(1, 2\)"),
         (lambda: WRONG.adam(amsgrad="no"), "`amsgrad` is True or False, found 'no'"),
+        (lambda: WRONG.adam(maximize=1), "`maximize` is True or False, found 1"),
         (lambda: WRONG.adam(True), "lr of adam is a number, found True"),
         (lambda: WRONG.muon(ns_steps=2.5), "ns_steps of muon is an integer, found 2.5"),
         (lambda: WRONG.muon(ns_coefficients=(1, 2)), "ns_coefficients of muon are 3 numbers"),
