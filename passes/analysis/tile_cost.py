@@ -138,7 +138,7 @@ class TileCost:
                 self.code += self.code_size(access, view)
                 continue
             rest = memory - direct + from_copy
-            copy = copies + self.packing(access, view)
+            copy = copies + self.packing(access, scope, view)
             packed = copy + view.runs * (max(self.step(rest, arithmetic), latency) + waiting - wait)
             code = self.code_size(access, view)
             if packed < total + code:
@@ -154,7 +154,7 @@ class TileCost:
         once = all(name in access.strides for name, size in scope.around.items() if size > 1)
         return once and view.stride(access) == 1
 
-    def packing(self, access: Access, view: ScopeTile) -> float:
+    def packing(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> float:
         """The cycles to make a packed copy, which is near where one panel at a time is made."""
         copied = panel = self.bytes(access, view)
         if view.lanes is not None and view.stride(access):
@@ -163,6 +163,9 @@ class TileCost:
             panel = copied * view.width // view.sizes[view.lanes]
         assert isinstance(access.op, LoadOp)
         shared = points_that_share(access.op)
+        if shared == 1:  # each point of a group copies what it reads
+            inside = self.own.keys() | scope.space.keys()
+            panel //= math.prod([view.sizes.get(name, 1) for name in access.strides if name not in inside])
         element = PACKED_ELEMENT if panel <= LARGEST_INSIDE else PACKED_FAR
         return (PACKING_SETUP + element * copied / access.bytes) / shared
 

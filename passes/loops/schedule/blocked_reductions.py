@@ -15,6 +15,7 @@ from xdsl.ir import Block, Region
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.index.linear import Linear, Space, SpaceAttr
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import Schedule
@@ -26,6 +27,7 @@ from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import declaration, names_in, operations
 from ocannl.passes.analysis.schedule_candidates import Choice, Chooser
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.tile_cost import L2_WAY
 from ocannl.passes.loops.schedule.pack import after_declarations
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import rfactor
@@ -34,6 +36,8 @@ from ocannl.passes.rewrites.rfactor import rfactor
 LEAST, MOST, LONG = 64, 256, 1024
 # Those of a sum that is so long that blocks of most sizes would be too many for the error that is promised.
 MOST_OF_LONG, VERY_LONG = 512, 2**16
+# The part of the second-level cache that a panel of a deep sum fills.
+DEEP = 3 / 8
 # The rows of results with which an operand streams from memory, and how many of its rows side by side.
 FEW_ROWS, STREAMED = 16, ((8, 16), (17, 32), (33, 64))
 # The blocks of results that threads share.
@@ -46,20 +50,26 @@ PRODUCT = (LoadOp, arith.MulfOp, arith.ExtFOp, YieldOp)
 
 @dataclass(frozen=True)
 class Blocking:
-    """A block of a sum: the outer loops, and the part of one loop, if any, that is in a block; and whether an
-    operand is read in the order of memory.
+    """A block of a sum: the outer loops, and the part of one loop, if any, that is in a block; whether an
+    operand is read in the order of memory; and how many points of that loop are in no block.
     """
 
     outer: Space
     variable: str
     size: int
-    streams: bool
+    shares_lanes: bool
+    rest: int = 0
 
 
 def blocked_sum(nest: NestOp, target: TargetDescription) -> ReduceOp | None:
-    """The sum of products of a nest that may pay to be added up in blocks: a long or a streaming one."""
+    """The sum of products of a nest that may pay to be added up in blocks: a long, a deep or a streaming
+    one.
+    """
     found = sum_of_products(nest)
-    return found if found is not None and (is_long(found) or is_streaming(nest, found, target)) else None
+    pays = found is not None and (
+        is_long(found) or is_deep(nest, found, target) or is_streaming(nest, found, target)
+    )
+    return found if pays else None
 
 
 def sum_of_products(nest: NestOp) -> ReduceOp | None:
@@ -91,6 +101,44 @@ def is_long(found: ReduceOp) -> bool:
     return math.prod(size for _, size in found.space.data) >= LONG and not any(
         address_of(op).stride(name) == 1 for op in loads_in(found) for name in found.space.names
     )
+
+
+def is_deep(nest: NestOp, found: ReduceOp, target: TargetDescription) -> bool:
+    """Whether the sum of a product of matrices has so many points that a panel of an operand, of two vectors
+    for each, leaves too little of the second-level cache to the tiles that read it; and whether that cache
+    can hold a block of each operand.
+    """
+    points = math.prod(size for _, size in found.space.data)
+    if 2 * target.vector_bytes * points <= DEEP * target.l2_bytes:
+        return False
+    name, _ = longest(found)
+    first, second = loads_in(found)
+    return all(
+        (rows := own_points(nest, op, other)) > FEW_ROWS and has_room(nest, op, name, rows, target)
+        for op, other in ((first, second), (second, first))
+    )
+
+
+def longest(found: ReduceOp) -> tuple[str, int]:
+    """The longest loop of a sum."""
+    return max(found.space.data, key=lambda extent: extent[1])
+
+
+def own_points(nest: NestOp, op: LoadOp, other: LoadOp) -> int:
+    """The points of a nest along which an operand of a product moves, and the other one does not."""
+    names = names_in(op.indices.data) - names_in(other.indices.data)
+    return math.prod(size for name, size in nest.space.data if name in names)
+
+
+def has_room(nest: NestOp, op: LoadOp, summed: str, rows: int, target: TargetDescription) -> bool:
+    """Whether rows of an operand that is contiguous along a sum do not stand so far apart, by a multiple of a
+    large power of two, that a block of them meets in few sets of the second-level cache.
+    """
+    address, bytes = address_of(op), element_bytes(op.node)
+    if address.stride(summed) != 1:
+        return True
+    apart = math.gcd(L2_WAY, *(bytes * address.stride(name) for name in nest.space.names))
+    return apart <= MOST * bytes or 2 * rows * apart <= target.l2_bytes
 
 
 def is_streaming(nest: NestOp, found: ReduceOp, target: TargetDescription) -> bool:
@@ -129,8 +177,8 @@ def cheapest(
         4 if isinstance(reduction.result.type, Float32Type) else 8
     )
     line = NEAR_LINE if results <= target.l2_bytes // 2 else FAR_LINE
-    for blocking, inside in streamed or (long_blockings(reduction) if is_long(reduction) else ()):
-        count = points // math.prod(size for _, size in inside)
+    for blocking, inside in streamed or summed_blockings(nest, reduction, target):
+        count = points / math.prod(size for _, size in inside)
         block = nest.clone()
         (inner,) = (op for op in block.body.block.ops if isinstance(op, ReduceOp))
         inner.properties["space"] = SpaceAttr(inside)
@@ -148,8 +196,26 @@ def streamed_blockings(
 ) -> Iterator[tuple[Blocking, Space]]:
     """The blocks of a streaming sum: of few points, or of more where those would be too many."""
     if is_streaming(nest, reduction, target):
-        tried = (list(blockings(reduction.space.data, *sizes, streams=True)) for sizes in STREAMED)
+        tried = (list(blockings(reduction.space.data, *sizes, shares_lanes=True)) for sizes in STREAMED)
         yield from next(filter(None, tried), ())
+
+
+def summed_blockings(
+    nest: NestOp, reduction: ReduceOp, target: TargetDescription
+) -> Iterator[tuple[Blocking, Space]]:
+    """The blocks of a long or a deep sum."""
+    if is_long(reduction):
+        yield from long_blockings(reduction)
+    elif is_deep(nest, reduction, target):
+        yield from deep_blockings(reduction)
+
+
+def deep_blockings(reduction: ReduceOp) -> Iterator[tuple[Blocking, Space]]:
+    """The blocks of the longest loop of a deep sum, which need not divide it."""
+    name, size = longest(reduction)
+    outer = tuple(extent for extent in reduction.space.data if extent[0] != name)
+    if size > MOST:
+        yield Blocking(outer, name, MOST, True, size % MOST), ((name, MOST),)
 
 
 def long_blockings(reduction: ReduceOp) -> Iterator[tuple[Blocking, Space]]:
@@ -159,7 +225,7 @@ def long_blockings(reduction: ReduceOp) -> Iterator[tuple[Blocking, Space]]:
 
 
 def blockings(
-    space: Space, least: int, most: int, *, streams: bool = False
+    space: Space, least: int, most: int, *, shares_lanes: bool = False
 ) -> Iterator[tuple[Blocking, Space]]:
     """The blocks of the inner loops of a sum and a part of one more, with the loops in a block."""
     inner, points = 1, math.prod(size for _, size in space)
@@ -168,7 +234,7 @@ def blockings(
         for part in divisors(size, most // inner):
             is_part = part > 1 and (place > 0 or part < size)
             if is_part and least <= inner * part and is_accurate(inner * part, points):
-                yield Blocking(space[:place], name, part, streams), ((name, part), *space[place + 1 :])
+                yield Blocking(space[:place], name, part, shares_lanes), ((name, part), *space[place + 1 :])
         inner *= size
 
 
@@ -189,6 +255,8 @@ def blocked(
     func = nest.parent_op()
     assert isinstance(func, FuncOp)
     names = Names.of(func, nest)
+    if blocking.rest:
+        split_off_rest(reduction, blocking, names)
     sizes = dict(reduction.space.data)
     factored = rfactor(nest, reduction, labels.fresh(f"{nest.label.data}.sums"), (), nest.space.data)
     inside = factored.inside
@@ -209,6 +277,22 @@ def blocked(
     return [factored.before, group]
 
 
+def split_off_rest(reduction: ReduceOp, blocking: Blocking, names: Names) -> None:
+    """Leaves whole blocks to a reduction, and adds one of the points that are in none."""
+    rest = reduction.clone()
+    name, sizes = blocking.variable, dict(reduction.space.data)
+    whole = sizes[name] - blocking.rest
+    reduction.properties["space"] = SpaceAttr(tuple((sizes | {name: whole}).items()))
+    own = names.fresh(name)
+    renamed = ((own, blocking.rest) if other == name else (other, size) for other, size in sizes.items())
+    rest.properties["space"] = SpaceAttr(tuple(renamed))
+    substitute_indices(operations(rest.body.block), {name: Linear.of({own: 1}, whole)})
+    both = arith.AddfOp(reduction.result, rest.result)
+    derive([rest, both], reduction.location)
+    reduction.result.replace_uses_with_if(both.result, lambda use: use.operation is not both)
+    Rewriter.insert_op([rest, both], InsertPoint.after(reduction))
+
+
 def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names: Names) -> Space:
     """Takes loops out of the nest of a block, which threads can share: those outside of the tile, and a part
     of the rows, or of the lanes where these are many more.
@@ -219,7 +303,7 @@ def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names:
         if name in own and name not in tile and math.prod(size for _, size in shared) < SHARED:
             shared.append((name, own.pop(name)))
     missing = -(-SHARED // math.prod(size for _, size in shared))
-    tiled = schedule.lanes if blocking.streams else schedule.rows
+    tiled = schedule.lanes if blocking.shares_lanes else schedule.rows
     if tiled is not None and tiled[0] in own:
         name, extent = tiled
         whole, rest = divmod(own[name], extent)

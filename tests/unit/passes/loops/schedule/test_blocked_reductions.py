@@ -54,6 +54,25 @@ loops.func @few_rows {
   }
 }"""
 
+DEEP = """
+loops.func @deep {
+  %x = assign.node "x" on_device : memref<40x9257xf32>
+  %w = assign.node "w" on_device : memref<9257x192xf32>
+  %old = assign.node "old" on_device : memref<40x192xf32>
+  %y = assign.node "y" on_device : memref<40x192xf32>
+  loops.nest "y" (i = 40, j = 192) {
+    %sum = loops.reduce add (k = 9257) : f32 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    %v = loops.load %old[i, j]
+    %d = arith.subf %v, %sum : f32
+    loops.store %d, %y[i, j]
+  }
+}"""
+
 
 def scheduled(text: str, target: str) -> ModuleOp:
     module = parse_module(text)
@@ -127,6 +146,19 @@ def test_few_rows_of_a_product_are_right(target: str):
     found = run(module, target)
     expected = found["x"].astype(np.float64) @ found["w"]
     np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("size", "blocks"), [(9257, 36), (9472, 37)])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_deep_sums_are_right_with_what_is_in_no_block(target: str, size: int, blocks: int, element: str):
+    module = scheduled(DEEP.replace("9257", str(size)).replace("f32", element), target)
+    assert [group.space.data[-1] for group in groups(module)] == [("k_block", blocks)]
+    found = run(module, target)
+    expected = found["old"] - found["x"].astype(np.float64) @ found["w"]
+    tolerance = 1e-4 if element == "f32" else 1e-12
+    np.testing.assert_allclose(found["y"], expected, rtol=tolerance, atol=10 * tolerance)
+    np.testing.assert_array_equal(run(module, target, 2)["y"], found["y"])
 
 
 @pytest.mark.parametrize(("summed", "size"), [(2560, 16), (9216, 64), (8192, 32)])
