@@ -157,8 +157,9 @@ class Windows:
             found = f"a window of size {axis.size}{dilated} does not fit in axis {number} of `{x.label}`"
             image = f"  {x.label}: {x.shape}, so size {length}, with {around}"
             way = f"a smaller window fits, or padding={-(-(axis.span - length) // 2)}"
-            hint = channels_first(x.label, graph.known_shape(x.ir_value), length) or way
-            raise oc.ShapeError(here(f"{found}\n{image}\n  hint: {hint}"))
+            if turned := channels_first(x.label, graph.known_shape(x.ir_value), length):
+                found = f"`{x.label}` seems to have its channels before height and width: {found}"
+            raise oc.ShapeError(here(f"{found}\n{image}\n  hint: {turned or way}"))
 
     def _amounts(self, axis: AxisWindows, length: int | None) -> Amounts:
         if self.is_centred:

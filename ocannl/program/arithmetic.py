@@ -197,9 +197,9 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
 
     def __bool__(self) -> bool:
         raise ArgumentError(
-            f"{_asked()} has no truth value yet: values are there when the program runs. Choose between "
-            "values by oc.where(condition, a, b); an argument that Python decides by is one of "
-            "oc.function(static=...)"
+            f"{_asked()} has no truth value yet: values are there when the program runs.\n"
+            "  hint: oc.where(condition, a, b) chooses between values; an argument that Python itself has to "
+            "know is named in oc.function(static=[...])"
         )
 
 

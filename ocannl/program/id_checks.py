@@ -43,9 +43,9 @@ class IdCheck:
             found = "inf" if least >= GREATEST else f"{least:.9g}"
             where = "" if self.place is None else f"in `{self.place}`, "
             size = self.size()
-            known = f"none of 0 to {size - 1}" if size else "none, since there are no positions"
-            if size:
-                known += f", the positions of an axis of size {size}"
+            known = f"outside of 0 to {size - 1}, the positions of an axis of size {size}"
+            if not size:
+                known = "outside of an axis that has no positions"
             if least == UNLABELLED:
                 known += ": ignore_index=-100 of a loss leaves it out, as PyTorch does"
             raise OcannlError(at_line(self.op, f"{where}the id {found} in `{self.ids}` is {known}"))

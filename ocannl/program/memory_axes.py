@@ -79,9 +79,8 @@ class MemoryAxes:
                 return None
             left -= known
         count = len(self.dims)
-        several = f"0 to {count - 1}, or {-count} to -1 from its end"
-        known = several if count > 1 else "0 or -1" if count else "none"
-        raise PositionError(f"`{self.label}` ({self.shape}) has no axis {axis}: its axes are {known}")
+        axes = "1 axis" if count == 1 else f"{count or 'no'} axes"
+        raise PositionError(f"`{self.label}` ({self.shape}) has {axes}, so there is no axis {axis}")
 
     def known_number(self, place: Place) -> int:
         """The number of an axis in the order of memory; negative where axes before it are not known."""

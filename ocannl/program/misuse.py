@@ -108,8 +108,9 @@ def _misfit(
     taken = [name for name in signature.parameters if name not in ("self", "cls")]
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:
-        near = _near(unknown[0], taken)
-        why = f"there is no argument `{unknown[0]}`" + (f"; did you mean `{near}`?" if near else ".")
+        why = f"there is no argument `{unknown[0]}`."
+        if near := _near(unknown[0], taken):
+            return f"{_called(function)}: there is no argument `{unknown[0]}`; did you mean `{near}`?"
     return f"{_called(function)}: {why} Its arguments are {', '.join(taken) or 'none'}"
 
 

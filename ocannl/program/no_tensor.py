@@ -16,7 +16,7 @@ def no_tensor(value: object) -> str:
     if isinstance(value, list | tuple):
         items = cast(Sequence[object], value)
         if has_tensors(items):
-            return f'a {kind} of tensors: `oc.stack([a, b], axis="batch")` makes one tensor of them'
+            return f'a {kind} of tensors: oc.stack([...], axis="batch") makes one tensor of them'
         return f"the {kind} {short(items)}: write `oc.data({short(items)})`"
     if is_array(value):
         return f"an array ({kind}): write `oc.data(array)`"

@@ -6,6 +6,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.program.location import here
 
 
 def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, str]) -> AttributeError:
@@ -15,7 +16,7 @@ def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, 
     hint = f"; did you mean {near[0]!r}?" if near else ""
     if name in others:
         hint = f"; in its place: {others[name]}"
-    return AttributeError(f"{owner} has no attribute {name!r}{hint}")
+    return AttributeError(here(f"{owner} has no attribute {name!r}{hint}"))
 
 
 class NamesApart:

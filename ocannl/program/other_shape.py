@@ -12,7 +12,7 @@ MOST_AXES = 6
 def other_shape(name: str, wanted: tuple[int, ...], found: tuple[int, ...]) -> str:
     """The lines below the message that names both shapes: the axes that differ, and the way out."""
     if turned := _turned(wanted, found):
-        return f"\n  hint: the axes are in another order: {turned}"
+        return f"\n  hint: arrays have batch, output, input axes, in this order: give {turned}"
     counts = f"{_axes(len(wanted))} in {name}, {_axes(len(found))} in the array"
     lines = [counts] if len(wanted) != len(found) else [_differing(name, wanted, found)]
     if prod(wanted) == prod(found):

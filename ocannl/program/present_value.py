@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from ocannl.dialects.ir.errors import UninitializedError
 from ocannl.program.default_context import DEFAULT
 from ocannl.program.errors import ArgumentError
-from ocannl.program.location import here
+from ocannl.program.location import here, users_text
 from ocannl.program.retracing import is_tracing
 
 
@@ -18,6 +18,8 @@ class PresentValue:
     """Something with a value in contexts: conversions look it up in the default one."""
 
     __slots__ = ()
+
+    label: str
 
     def numpy(self) -> NDArray[Any]:
         """The value now in the default context: that of memory, or of the expression computed now; of shape
@@ -33,8 +35,9 @@ class PresentValue:
         except UninitializedError:
             if not is_tracing():
                 raise
-            message = "a function is traced before it runs: what depends on its arguments has no value"
-            raise UninitializedError(here(f"{message}; leave it a tensor, `x * x.sum()`")) from None
+            asked = f"`{users_text() or self.label}`"
+            message = f"{asked} needs a value, but a function is traced before it runs, when there is none"
+            raise UninitializedError(here(f"{message}: compute with the tensor itself")) from None
 
     def item(self) -> float:
         """The value of one element as a number of Python. Raises `ArgumentError`, which is a `ValueError`, if
@@ -42,8 +45,9 @@ class PresentValue:
         """
         array = self.numpy()
         if array.size != 1:
-            ways = "t.tolist() has all, t[0, 0] is one, t.sum() and t.max() are numbers"
-            raise ArgumentError(f"a number is one element, and these are {array.size}, {array.shape}: {ways}")
+            name = self.label
+            ways = f"{name}.sum().item() and {name}.max().item() are one number, {name}.tolist() gives all"
+            raise ArgumentError(f"`{name}` has {array.size} elements, .item() needs one: {ways}")
         return array.item()
 
     def tolist(self) -> Any:

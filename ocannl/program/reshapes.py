@@ -18,6 +18,9 @@ from ocannl.program.values import Value
 
 Rows = dict[RowKind, list[int]]
 
+MOST_COUNTED, MOST_FACTORS = 1 << 16, 12
+"""Up to so many elements, and so many factors of their number, a message names the factors."""
+
 
 def reshaped(value: Value, slot: str, sizes: Mapping[str, int]) -> Value:
     """By the slot of a spec, `b | h, w -> ...`: integers are sizes, `...` are the axes of the row, and sizes
@@ -103,7 +106,10 @@ def _way_out(before: Sequence[int], after: Sequence[int]) -> str:
         others = prod(after[:at]) * prod(after[at + 1 :])
         if others > 0 and total % others == 0:
             return f"\n  hint: {[*after[:at], total // others, *after[at + 1 :]]} would fit"
-    return f"\n  hint: the product of the sizes is {total}; one of them may be -1, which stands for the rest"
+    factors = [n for n in range(1, total + 1) if total % n == 0] if total <= MOST_COUNTED else []
+    if 0 < len(factors) <= MOST_FACTORS:
+        return f"\n  hint: the sizes have to be factors of {total}: {', '.join(map(str, factors))}"
+    return f"\n  hint: the product of the sizes has to be {total}"
 
 
 def _reshaped(value: Value, axes: MemoryAxes, old: Rows, new: Rows) -> Value:

@@ -163,8 +163,8 @@ def _check_carry(name: str, before: Shape, after: Shape) -> None:
     sizes = [pair for row, other in rows for pair in zip(row.axes, other.axes, strict=True)]
     if any(isinstance(a, Dim) and isinstance(b, Dim) and a != b for a, b in sizes):
         first, then = (Shape(*(Row(trailing=row.axes) for row in shape)) for shape in (before, after))
-        shapes = f"it is {first} before a step, {then} after it"
-        raise ShapeError(here(f"the carry `{name}` of a scan keeps its shape: {shapes}"))
+        shapes = f"the step takes it with {first} and returns it with {then}"
+        raise ShapeError(here(f"the carry `{name}` of a scan has to keep its shape: {shapes}"))
 
 
 def _pair(found: Any, init: Any) -> tuple[Any, Any]:

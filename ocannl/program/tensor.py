@@ -434,8 +434,10 @@ def as_memory(target: TensorLike) -> Value:
     """The value of a tensor that can be assigned. Raises `OcannlError` for an expression."""
     tensor = as_tensor(target)
     if not is_memory(tensor.ir_value):
-        message = "parameters, data, nodes, gradients and values are assigned, oc.where gives other values"
-        raise OcannlError(here(f"`{_text(tensor)}` is an expression, not memory: {message}"))
+        text = _text(tensor)
+        only = "only memory is assigned (parameters, data, nodes, gradients, values)"
+        way = f"oc.where(condition, value, {text}) gives it other elements"
+        raise OcannlError(here(f"`{text}` is an expression, and {only}; {way}"))
     return tensor.ir_value
 
 

@@ -167,17 +167,13 @@ def _positions(axes: MemoryAxes, items: Sequence[Item]) -> dict[Place, Position]
     return found
 
 
-def _span(size: int) -> str:
-    return f"0 to {size - 1}, or -{size} to -1 from its end" if size else "none"
-
-
 def _position(item: Item, axes: MemoryAxes, place: Place) -> Position:
     """The position of one axis. Those that are no integer and no slice come later."""
     if isinstance(item, int):
         size = axes.size(place) if item >= 0 else axes.known_size(place)
         if size is not None and not -size <= item < size:
             where = f"axis {axes.known_number(place)} of `{axes.label}` ({axes.shape})"
-            raise PositionError(f"position {item} is outside of {where}, which has {_span(size)}")
+            raise PositionError(f"position {item} is outside of {where}, of size {size}")
         return Linear((), item if item >= 0 else item + (size or 0))
     if not isinstance(item, slice) or item == ALL:
         return None

@@ -109,8 +109,9 @@ class Arrays:
             raise oc.ArgumentError(f"batches are rows of arrays, and {scalars[0]} has none: it is one number")
         lengths = {name: len(array) for name, array in leaves.items()}
         if len(set(lengths.values())) != 1:
-            found = ", ".join(f"{length} in `{name}`" for name, length in lengths.items())
-            raise oc.ArgumentError(f"arrays of one length make batches, found {found}")
+            (first, count), *others = lengths.items()
+            found = ", ".join([f"`{first}` has {count} rows", *(f"`{name}` {n}" for name, n in others)])
+            raise oc.ArgumentError(f"{found}: a batch takes the same rows of all arrays")
         self.arrays, self.size, self.shuffle, self.drop_last = arrays, size, shuffle, drop_last
         (self.rows,) = set(lengths.values())
         if self.count() == 0:

@@ -23,11 +23,11 @@ from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import (
     Step,
     all_steps,
-    functions,
     names_in,
+    nests,
     nodes,
     operations,
-    single_nests,
+    ungrouped,
     used_nodes,
 )
 from ocannl.passes.rewrites.indices import substitute_indices
@@ -282,9 +282,9 @@ class GatherWindowsPass(ModulePass):
     name = "gather-windows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in functions(op):
+        for func in ungrouped(op):
             labels = labels_of(func)
-            for nest in single_nests(func):
+            for nest in nests(func):
                 scatter = find_scatter(nest)
                 if scatter is not None:
                     gathered(func, scatter, labels)

@@ -144,8 +144,8 @@ class Derivatives:
             return broadcast_to(op.cotangent, op.tensor, op)
         shape = shape_of(op.tensor)
         if any(size != 1 for size in shape.memory_sizes):
-            message = f"a gradient is of one number, and this has the shape {shape}"
-            way = "take its sum, `y.sum()`, or give each number a weight, `oc.vjp(y, x, weights)`"
+            message = f"a gradient is of one number, and this tensor has the shape {shape}"
+            way = "take its sum, as in (2 * x).sum(), or weight its elements by oc.vjp"
             raise OcannlError(at_line(op, f"{message}: {way}"))
         return constant(1.0, gradient_type(op.tensor), op)
 
@@ -182,7 +182,7 @@ def check_float(value: SSAValue, op: Operation) -> None:
     if isinstance(element, IntegerType):
         name = f"`{value.name_hint}`" if value.name_hint else "this tensor"
         message = f"{name} holds integers ({element}), which have no derivatives"
-        raise OcannlError(at_line(op, f"{message}: give floats, or oc.cast(x, oc.float32)"))
+        raise OcannlError(at_line(op, f"{message}: give its array as floats, array.astype(np.float32)"))
 
 
 def settle_custom_gradients(block: Block) -> None:

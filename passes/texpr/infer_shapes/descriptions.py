@@ -119,7 +119,8 @@ def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
         slots = "; ".join(slot.strip() for slot in (own, *pairs[::2]))
         return f'{name}("{slots} =>{result}", {", ".join([names[-1], *names[:-1:2]])})'
     if logic != ".":
-        name = "concat" if "^" in logic.partition("=>")[2] else "einsum"
+        sums = isinstance(term, App) and term.op == "add"
+        name = "concat" if sums and "^" in logic.partition("=>")[2] else "einsum"
         return f'{name}("{logic}", {", ".join(names)})'
     if isinstance(term, App):
         parts = [_part_name(part, names) for part in term.args]

@@ -9,6 +9,7 @@ from itertools import permutations
 
 from xdsl.ir import Operation
 
+from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, Row, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, DataOp, ParamOp, SliceOp
@@ -96,7 +97,7 @@ def channels_first(name: str, shape: Shape, size: int) -> str | None:
     if size not in CHANNELS or len(last) < 3 or last[0] != size or min(last[1:]) <= size:
         return None
     turned = f'oc.einsum("..., c, h | w => ..., h, w | c", {name})'
-    return f"channels stand last here, before height and width in PyTorch: {turned}"
+    return f"channels stand last here, unlike in PyTorch: {turned}"
 
 
 def _operator(op: Operation, shape_of: ShapeOf) -> str | None:
@@ -110,8 +111,8 @@ def _operator(op: Operation, shape_of: ShapeOf) -> str | None:
     if op.logic.data == "." and left.input.axes and left.input.axes == right.output.axes:
         return "`@` is the tensor product; `*` works point by point"
     if op.logic.data == "@" and left.input.is_closed and not left.input.axes:
-        name = tensor_name(op.args[0])
-        return f"`{name}` has no input axes for `@` to sum over; weights stand on the left, `w @ x`"
+        x, w = map(tensor_name, op.args)
+        return f"weights stand on the left, `{w} @ {x}`, since `@` sums over the input axes of its left side"
     if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
         return "the product applies its right side first, as composed functions do: try to swap the operands"
     return None
@@ -126,7 +127,9 @@ def _given_size(sides: Sequence[Side]) -> str | None:
         given = declared_shape(side.value).row(side.kind).axes
         is_given = len(given) > side.axis and given[side.axis] == Dim(side.size or 0)
         if is_given and len(others) == 1 and others[0] not in (None, side.size):
-            return f"give `{tensor_name(side.value)}` the size {others[0]} here, or none: it is then inferred"
+            name, made = tensor_name(side.value), location_text(side.value.owner)
+            where = f" at {made}" if made else ""
+            return f"give `{name}` the size {others[0]}{where}, or none: it is then inferred"
     return None
 
 
@@ -135,15 +138,17 @@ def _pointwise(op: Operation, sides: Sequence[Side], shape_of: ShapeOf) -> str |
     if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data != ".":
         return None
     sizes = {side.size for side in sides}
-    sizes_fit = None if None in sizes or len(sizes) < 2 else "sizes are equal point by point, or 1"
+    sizes_fit = (
+        None if None in sizes or len(sizes) < 2 else "point by point, sizes are equal, or one of them is 1"
+    )
     for side, other in permutations(sides, 2):
         own, batch = shape_of(side.value), shape_of(other.value).batch.axes
         if batch and own.memory_axes == own.output.axes == batch[-1:]:
             name = tensor_name(side.value)
             way = f'oc.einsum("i => i |", {name})'
             way = 'oc.data(array, axes="b")' if isinstance(side.value.owner, DataOp) else way
-            batched = f"the size of the batch of `{tensor_name(other.value)}`"
-            return f"`{name}` has {batched}: along that goes {way}"
+            meant = f"to go along the batch of `{tensor_name(other.value)}`, `{name}` needs a batch axis"
+            return f"{meant}: {way}"
     return sizes_fit
 
 
@@ -154,4 +159,7 @@ def _one_name(error: ShapeConflict, op: Operation, sides: Sequence[Side]) -> str
     sizes = {side.size for side in sides}
     if None in sizes or len(sizes) < 2 or not error.reason.endswith(" differ"):
         return None
-    return "axes of one name have one size; other sizes need other names"
+    joined = next((word for word in op.logic.data.partition("=>")[2].split() if "^" in word), None)
+    if joined is not None:
+        return f"parts that `{joined}` joins have equal sizes along all other axes"
+    return "a name has one size in a spec: if these axes are not one, one of them needs another name"

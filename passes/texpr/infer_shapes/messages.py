@@ -27,6 +27,9 @@ from ocannl.passes.texpr.infer_shapes.hints import hint_for
 from ocannl.passes.texpr.infer_shapes.sides import Side
 from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
+# The characters of an operation that a message begins with.
+MOST_SHOWN = 60
+
 # The separator after each row in the text of a shape.
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
 
@@ -58,9 +61,10 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
         return ShapeError(at_line(origin, message))
     kind = error.row_kind
     example = f"oc.param({error.leaf.name!r}, {kind}=16)"
+    other = "what it is multiplied with" if kind == "input" else "a bias that is added to its product"
     message = (
         f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} axes)\n"
-        f"  nothing determines it: give it here, as in {example}, or to a bias that is added"
+        f"  nothing determines it: give it here, as in {example}, or to {other}"
     )
     return ShapeError(at_line(origin, message))
 
@@ -72,14 +76,20 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf, within: st
     sides = [] if origin is None else _sides(error, origin, shape_of)
     if inside is not None:
         sides = [_as_user_knows(side, at, shape_of) for side in sides]
+        sides.sort(key=lambda side: inside.find(tensor_name(side.value)) % (len(inside) + 1))
     clash = str(error) if origin is None else _clash(error, origin, sides, shape_of, inside is None)
-    lines = [at_line(at, f"shapes do not fit in `{inside or describe(at)}`: {clash}")]
+    lines = [at_line(at, f"shapes do not fit in `{inside or _short(describe(at))}`: {clash}")]
     lines += [line for side in sides for line in _side_lines(side, shape_of, _is_of_sizes(error))]
     others = _operations(error.because, at)
     elsewhere = [other for other in others if location_text(other) != location_text(at)]
     lines += [f"  because of {line}" for line in _because(elsewhere, inside is None)]
     hint = hint_for(error, [at, *others], sides, shape_of, is_users=inside is None)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
+
+
+def _short(text: str) -> str:
+    """The text of an operation, of which a long spec is left out: it stands at the user's line."""
+    return re.sub(r'"[^"]*"', "...", text) if len(text) > MOST_SHOWN else text
 
 
 def _as_user_knows(side: Side, at: Operation, shape_of: ShapeOf) -> Side:
@@ -100,7 +110,7 @@ def _as_user_knows(side: Side, at: Operation, shape_of: ShapeOf) -> Side:
     if len(seen) == 1 and side.kind and shape_of(seen[0]).row(side.kind).axes == _axes(side, shape_of):
         return replace(side, value=seen[0])
     given = [f"`{tensor_name(source)}`" for source in seen if not isinstance(source.owner, ParamOp)]
-    shown = f"what is made of {given[0]}" if len(given) == 1 else "what is computed there"
+    shown = f"a value computed from {given[0]}" if len(given) == 1 else "a value computed there"
     return side if value.name_hint else replace(side, shown_as=shown)
 
 

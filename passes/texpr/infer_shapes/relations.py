@@ -45,7 +45,7 @@ class RelationRules:
             return
         rest, indivisible = divmod(whole.size, total.known)
         if indivisible:
-            message = f"in `{rule.axis}` a size of {whole} does not divide by {total.known}"
+            message = f"the size {whole} of `{rule.axis}` is not divisible by {total.known}"
             raise self._conflict(rule, message)
         if len(total.dims) == 1 and not total.rows:
             ((var, times),) = total.dims.items()

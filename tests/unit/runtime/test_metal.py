@@ -162,7 +162,7 @@ def test_ids_that_are_no_positions(device: FakeDevice):
     ids = oc.data(np.array([0, 7]), axes="b", label="ids")
     x = oc.data(np.ones((5, 3), np.float32), axes="oo", label="x")
     found = oc.gather("v d; b | => b | d", x, ids, at="v")
-    with pytest.raises(OcannlError, match="the id 7 in `ids` is none of 0 to 4"):
+    with pytest.raises(OcannlError, match="the id 7 in `ids` is outside of 0 to 4"):
         oc.Context.metal().compile(found)()
     assert device.runs
 

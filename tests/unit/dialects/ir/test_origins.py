@@ -1,5 +1,7 @@
 """Origins: sets of locations that are compared by identity, printed and read again."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.ir import origins as origins_module
 from ocannl.dialects.ir.origins import (
     across_layers,
     at,
@@ -120,3 +123,14 @@ def test_locations_are_those_that_xdsl_makes():
         assert own == checked
         assert hash(own) == hash(checked)
         assert str(own) == str(checked)
+
+
+KNOWN = dict(origins_module._LOCATIONS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def locations() -> Iterator[None]:
+    """The table has this module's locations again, though other tests may have made it begin anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(origins_module, "_LOCATIONS", dict(KNOWN))
+        yield

@@ -62,8 +62,8 @@ class TestContexts:
     @pytest.mark.parametrize(
         ("shape", "told"),
         [
-            ((3, 4, 2), "the axes are in another order: array.transpose(1, 2, 0)"),
-            ((3, 2, 4), "hint: the axes are in another order: array.T"),
+            ((3, 4, 2), "in this order: give array.transpose(1, 2, 0)"),
+            ((3, 2, 4), "in this order: give array.T"),
             ((4, 2, 5), "axis 2: 3 in `p`, 5 in the array"),
             ((8, 3), "3 axes in `p`, 2 axes in the array\n  hint: the numbers of elements are equal: "),
             ((24,), "hint: the numbers of elements are equal: array.reshape((4, 2, 3))"),

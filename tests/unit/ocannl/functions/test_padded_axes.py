@@ -200,7 +200,7 @@ def test_what_has_no_padded_axes_says_so(kind: str):
 
 
 def test_other_axes_clash_as_everywhere():
-    with pytest.raises(oc.ShapeError, match=r"2 in `x`, 3 in `data`\n(?s:.*)hint: sizes are equal"):
+    with pytest.raises(oc.ShapeError, match=r"2 in `x`, 3 in `data`\n(?s:.*)hint: point by point"):
         oc.function(lambda x: x + oc.zeros((1, 3)), axes={"x": "*bo"})(np.ones((6, 2)))
 
 

@@ -106,7 +106,7 @@ class TestErrors:
             oc.infer(oc.forward(pooled) + oc.forward(hidden + images(2, 4, 9, 3)))
 
     def test_groups_that_do_not_divide(self):
-        with pytest.raises(oc.ShapeError, match=r"`g&ic` a size of 3 does not divide by 2"):
+        with pytest.raises(oc.ShapeError, match=r"the size 3 of `g&ic` is not divisible by 2"):
             oc.infer(nn.conv2d(groups=2, out_channels=4)(images(2, 4, 4, 3)))
 
     def test_nothing_says_how_many_channels(self):

@@ -68,5 +68,5 @@ def test_sizes_that_are_not_known():
 
 
 def test_channels_that_are_no_groups():
-    with pytest.raises(oc.ShapeError, match="does not divide by 3"):
+    with pytest.raises(oc.ShapeError, match="not divisible by 3"):
         oc.infer(nn.group_norm(num_groups=3)(oc.data(X)))

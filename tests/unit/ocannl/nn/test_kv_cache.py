@@ -66,7 +66,7 @@ def test_sequences_may_be_at_different_positions_with_a_window():
 def test_a_full_cache_raises():
     step = oc.function(attention(cache=nn.kv_cache(length=3)), oc.Context.cpu())
     step(X[:, :2])
-    with pytest.raises(oc.OcannlError, match=r"the id 3 .* is none of 0 to 2"):
+    with pytest.raises(oc.OcannlError, match=r"the id 3 .* is outside of 0 to 2"):
         step(X[:, :2])
     with pytest.raises(oc.ArgumentError, match="9 positions do not fit into a cache of 3"):
         step(X)

@@ -114,7 +114,7 @@ def test_a_position_outside_raises_and_writes_nothing():
     ids = oc.data(np.array([1, 7, -1]), axes="o", label="ids")
     with oc.code("write") as code:
         m[ids] = 1.0
-    with pytest.raises(oc.OcannlError, match=r"in `m`, the id (7|-1) in `ids` is none of 0 to 4"):
+    with pytest.raises(oc.OcannlError, match=r"in `m`, the id (7|-1) in `ids` is outside of 0 to 4"):
         ctx.compile(code)()
     np.testing.assert_array_equal(ctx[m], [0, 1, 0, 0, 0])
 

@@ -166,7 +166,7 @@ def test_cotangents_and_tangents_have_to_fit():
 
 def test_errors_when_compiled():
     x, i = data(RNG.normal(size=3)), oc.data(np.arange(3), axes="o", label="ids")
-    assert "this has the shape 3: take its sum, `y.sum()`, or" in refused(oc.grad(oc.sin(x), x))
+    assert "this tensor has the shape 3: take its sum" in refused(oc.grad(oc.sin(x), x))
     assert "`ids` holds integers (i64)" in refused(oc.grad(total(x * i), i))
     assert "`ids` holds integers (i64)" in refused(oc.jvp(x * i, i, i))
     assert "not linear in the cotangent" in refused(oc.jvp(clipped(x), x, 1.0))

@@ -63,7 +63,7 @@ class TestShapeClashes:
         images = data(2, 1, 28, 20, axes="bbbo", label="images")
         conv = nn.conv2d(out_channels=4, kernel_size=5, use_padding=False)
         hint = 'oc.einsum("..., c, h | w => ..., h, w | c", images)'
-        message_of(oc.ShapeError, lambda: conv(images), f"before height and width in PyTorch: {hint}")
+        message_of(oc.ShapeError, lambda: conv(images), f"unlike in PyTorch: {hint}")
         turned = oc.einsum("..., c, h | w => ..., h, w | c", images)
         oc.infer(conv(turned))
         assert turned.numpy().shape == (2, 28, 20, 1)
@@ -93,7 +93,7 @@ class TestShapeClashes:
             "                ^",
             "  x: 5    (its output axes)",
             "     ^",
-            "  hint: sizes are equal point by point, or 1",
+            "  hint: point by point, sizes are equal, or one of them is 1",
         ]
 
     def test_what_layers_are_made_of_is_not_shown(self):
@@ -105,14 +105,14 @@ class TestShapeClashes:
         assert "`conv(grey)`: 1 in `grey`, 3 in `conv.w`\n" in message
         ids = oc.data(np.zeros(6, np.int32), axes="b", label="ids")
         message = message_of(oc.ShapeError, lambda: nn.cross_entropy(scores, ids))
-        assert message.splitlines()[0].endswith("`nn.cross_entropy(scores, ids)`: 6 in `ids`, 5 in `scores`")
+        assert message.splitlines()[0].endswith("`nn.cross_entropy(scores, ids)`: 5 in `scores`, 6 in `ids`")
         x = data(2, 5, 32)
         message = message_of(
             oc.ShapeError,
             lambda: nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=nn.causal_mask(6)),
         )
         call = "nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=nn.causal_mask(6))"
-        assert f"`{call}`: 6 in `causal_mask`, 5 in what is made of `x`" in message
+        assert f"`{call}`: 6 in `causal_mask`, 5 in a value computed from `x`" in message
         assert "hint" not in message
 
     @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class TestSpecs:
             ("b | 2*o => b | o", "does not divide by 2"),
             ("b | 2*o+k => b | o", "leaves 3, which does not divide by 2"),
             ("b | o+5*k => b | o", "a window of size 6 does not fit in an axis of size 5: `o + 5*k`"),
-            ("b | o&k => b | o,k", "a size of 5 does not divide by 2"),
+            ("b | o&k => b | o,k", "not divisible by 2"),
             ("b | o^7 => b | o", "`o^7` takes 7 positions or more, the axis has size 5"),
         ],
     )

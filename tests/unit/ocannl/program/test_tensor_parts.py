@@ -99,7 +99,7 @@ def test_ids_that_are_tensors():
     assert str(part.shape) == "3|2"
     np.testing.assert_array_equal(part.numpy(), array_of(4, 2)[[3, 0, 3]])
     oc.default_context()[ids] = [0, 4, 1]
-    with pytest.raises(oc.OcannlError, match="the id 4 in `ids` is none of 0 to 3"):
+    with pytest.raises(oc.OcannlError, match="the id 4 in `ids` is outside of 0 to 3"):
         part.numpy()
 
 
@@ -149,7 +149,7 @@ def test_ids_of_shapes_that_do_not_fit():
 
 def test_a_wrong_id_that_is_broadcast_is_named():
     x, ids = oc.data(array_of(2, 3), label="x"), oc.data(np.array([[0], [7]]), axes="bo", label="ids")
-    with pytest.raises(oc.OcannlError, match="the id 7 in `ids` is none of 0 to 1"):
+    with pytest.raises(oc.OcannlError, match="the id 7 in `ids` is outside of 0 to 1"):
         x[ids, oc.data(np.array([0, 1]), axes="o")].numpy()
 
 

@@ -167,7 +167,7 @@ def test_no_thread_is_left():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: train.batches((X, Y[:4])), "arrays of one length make batches, found 10 in `0`, 4 in `1`"),
+        (lambda: train.batches((X, Y[:4])), "`0` has 10 rows, `1` 4: a batch takes the same rows"),
         (lambda: train.batches(Y, size=11, drop_last=True), "10 rows make no batch of 11"),
         (lambda: train.batches(Y, size=0), "the size of a batch is at least 1"),
         (lambda: train.batches([Y], shuffle=-1), "the seed of the order is at least 0"),

@@ -246,9 +246,9 @@ def test_ids_that_are_no_positions(driver: FakeDriver):
     x = oc.data(np.ones((5, 3), np.float32), axes="oo", label="x")
     found = oc.gather("v d; b | => b | d", x, ids, at="v")
     step = oc.Context.cuda().compile(found)
-    with pytest.raises(OcannlError, match="the id 7 in `ids` is none of 0 to 4"):
+    with pytest.raises(OcannlError, match="the id 7 in `ids` is outside of 0 to 4"):
         step()
-    with pytest.raises(OcannlError, match="the id 7 in `ids` is none of 0 to 4"):
+    with pytest.raises(OcannlError, match="the id 7 in `ids` is outside of 0 to 4"):
         step.run_loop()
 
 

@@ -43,7 +43,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `w1` (its output axes)
-// CHECK-NEXT: nothing determines it: give it here, as in oc.param('w1', output=16), or to a bias that is added
+// CHECK-NEXT: nothing determines it: give it here, as in oc.param('w1', output=16), or to a bias that is added to its product
 
 // -----
 
@@ -54,7 +54,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `p` (its output axes)
-// CHECK-NEXT: nothing determines it: give it here, as in oc.param('p', output=16), or to a bias that is added
+// CHECK-NEXT: nothing determines it: give it here, as in oc.param('p', output=16), or to a bias that is added to its product
 
 // -----
 
@@ -111,7 +111,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x @ w`
-// CHECK: hint: `x` has no input axes for `@` to sum over; weights stand on the left, `w @ x`
+// CHECK: hint: weights stand on the left, `w @ x`, since
 
 // -----
 
@@ -123,7 +123,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x * w`
-// CHECK: hint: sizes are equal point by point, or 1
+// CHECK: hint: point by point, sizes are equal, or one of them is 1
 
 // -----
 
@@ -135,7 +135,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + b`
-// CHECK: hint: `b` has the size of the batch of `x`: along that goes oc.data(array, axes="b")
+// CHECK: hint: to go along the batch of `x`, `b` needs a batch axis: oc.data(array, axes="b")
 
 // -----
 
@@ -146,7 +146,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ x`
-// CHECK: hint: give `w` the size 3 here, or none: it is then inferred
+// CHECK: hint: give `w` the size 3 at {{.*}}, or none: it is then inferred
 
 // -----
 

@@ -56,7 +56,7 @@ def test_equal_factors_are_a_root():
 @pytest.mark.parametrize(
     ("whole", "factors", "reason"),
     [
-        (10, (4, None), "a size of 10 does not divide by 4"),
+        (10, (4, None), "the size 10 of `a&b` is not divisible by 4"),
         (10, (4, 2), "makes 8"),
         (3, (0, None), "makes 0"),
     ],
