@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.execute.node_reasons import node_reasons, writers
-from ocannl.execute.pair_reasons import pair_reasons
+from ocannl.dialects.loops import NestOp
 from ocannl.execute.report import memory_table, schedule_table
-from ocannl.execute.tile_reasons import TARGET, nests_before_schedule, tile_lines
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
 from ocannl.passes.analysis.nests import functions
@@ -25,6 +23,9 @@ from ocannl.program.reasons import Line, Reasons
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.values import Value, memory_key
+from ocannl.reasons.node_reasons import NodeReasons
+from ocannl.reasons.pair_reasons import pair_reasons
+from ocannl.reasons.tile_reasons import TARGET, key_of, nests_before_schedule, tile_lines
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.cpu.team import Team
@@ -97,9 +98,8 @@ class RoutineTexts(Viewable):
         """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""
         numbering = self._target.numbering.copy()
         program = extract(self.code.statements, self.name, numbering)
-        find = None if self.tunings is None else self.tunings.find
         target, pipeline = self._target.device.target, self._target.target
-        return show(Program(program.module, self.name, pipeline, target, find, self._seconds), path)
+        return show(Program(program.module, self.name, pipeline, target, self.tunings, self._seconds), path)
 
     def ptx(self, arch: str | None = None) -> str:
         """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
@@ -160,21 +160,22 @@ class RoutineTexts(Viewable):
         name, *others = [
             n if isinstance(n, str) else self._name_of(n) for n in (node, other) if n is not None
         ]
-        found = [node_reasons(func, label) for label in (name, *others)]
+        reasons = NodeReasons(func)
+        found = [reasons.of(label) for label in (name, *others)]
         if others:
             return pair_reasons(func, name, others[0])
-        return Reasons(found[0].answer, (*found[0].lines, *self._tile_lines(name)))
+        return Reasons(found[0].answer, (*found[0].lines, *self._tile_lines(reasons.writers(name))))
 
-    def _tile_lines(self, label: str) -> Iterator[Line]:
+    def _tile_lines(self, computing: Sequence[NestOp]) -> Iterator[Line]:
         """Why the nests that compute a node have their tiles."""
-        taken = {nest.label.data: nest.schedule for nest in writers(self._executable.func, label)}
+        taken = {key_of(nest): nest.schedule for nest in computing}
         if self._target.target != TARGET or not taken:
             return
         program = extract(self.code.statements, self.name, self._target.numbering.copy())
         target = self._target.device.target
         for nest in nests_before_schedule(program.module, target):
-            if nest.label.data in taken:
-                schedule = taken.pop(nest.label.data)
+            if key_of(nest) in taken:
+                schedule = taken.pop(key_of(nest))
                 yield from tile_lines(nest, None if schedule is None else schedule.data, target, self.tunings)
 
     def _name_of(self, tensor: TensorLike) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Region
 
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.texpr import ForwardOp
@@ -91,6 +92,7 @@ class Loop:
         op.body.parent = None
         values = [*carries, *(value for value, _ in own)]
         first = graph.add(op, values[0].name_hint)
+        derive([op.yielded], op.location)
         others = [
             graph.add(ResultOp(first, number, types[number]), value.name_hint)
             for number, value in enumerate(values)

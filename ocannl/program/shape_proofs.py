@@ -33,7 +33,8 @@ Answer = Callable[[Shape], object]
 
 def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None:
     """Lines, the nearest first, that prove what is asked of the shape of a value: the fewest of those found,
-    and no part of them does. None where expressions that are gone have determined it, or other programs.
+    and no part of them does. None where expressions that are gone have determined it, those
+    of loops' bodies, or other programs.
     """
 
     def proves(lines: Collection[TensorOp]) -> bool:
@@ -43,6 +44,7 @@ def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None
     lines = next((near for near in _neighbourhoods(value) if proves(near)), None)
     if lines is None:
         return None
+    lines = _without_parts(lines, proves)
     # Closing is not monotonic: with less known, a line that was needed may be needed no more.
     before = len(lines) + 1
     while len(lines) < before:
@@ -54,6 +56,20 @@ def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None
         parts = (part for size in range(len(lines)) for part in combinations(lines, size))
         lines = next((list(part) for part in parts if proves(part)), lines)
     return lines or [operation_of(value)]
+
+
+def _without_parts(lines: list[TensorOp], proves: Callable[[Collection[TensorOp]], bool]) -> list[TensorOp]:
+    """The lines without parts that are not needed, the farthest first and the largest first, halved down to
+    pairs: a number of questions in the logarithm of the number of lines, where few are needed (Zeller and
+    Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+    """
+    size = len(lines) // 2
+    while size > 1:
+        for start in reversed(range(0, len(lines), size)):
+            fewer = [*lines[:start], *lines[start + size :]]
+            lines = fewer if proves(fewer) else lines
+        size //= 2
+    return lines
 
 
 def shape_by(value: Value, lines: Collection[TensorOp]) -> Shape | None:
@@ -140,8 +156,10 @@ class _Inference:
 
 
 def _kind(leaf: Leaf) -> LeafKind:
-    """Parameters may stay open here: it is shapes that are asked for, not whether they are determined."""
-    return LeafKind.CONSTANT if leaf.kind is LeafKind.PARAM else leaf.kind
+    """Parameters may stay open here: it is shapes that are asked for, not whether they are determined. They
+    close as in a program, where numbers take no axes that others would.
+    """
+    return LeafKind.DATA if leaf.kind is LeafKind.PARAM else leaf.kind
 
 
 def _when_made(op: TensorOp) -> int:

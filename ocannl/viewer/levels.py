@@ -42,10 +42,10 @@ class Levels:
     """Sets by the identity of a location, which hashes slowly."""
 
     def add(self, name: str, level: str, seconds: float, lines: Iterable[tuple[str, LocationAttr]]) -> None:
-        numbers = [n for text, where in lines for n in (self._text(text), self.set_of(where))]
+        numbers = [n for text, where in lines for n in (self.text(text), self.set_of(where))]
         self.stages.append(Stage(name, level, seconds, numbers))
 
-    def _text(self, text: str) -> int:
+    def text(self, text: str) -> int:
         return self.texts.setdefault(text, len(self.texts))
 
     def set_of(self, location: LocationAttr) -> int:

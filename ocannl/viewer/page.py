@@ -16,12 +16,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.texpr import TexprRoutineOp
-from ocannl.lowering.pipelines import PIPELINES, for_target
+from ocannl.lowering.pipelines import PIPELINES, PassMaker, for_target
 from ocannl.passes.analysis.nests import uncalled
-from ocannl.passes.analysis.schedule_candidates import FindChoices
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.runtime.cache.tunings import Tunings
 from ocannl.viewer.levels import Levels, read_levels
 from ocannl.viewer.pictures import pictures_of_expressions, pictures_of_memory, pictures_of_steps
+from ocannl.viewer.reasons import Tiles, pictures_of_reasons
 
 # The pass after which all shapes are known, and no layer has been left out yet.
 INFERRED = "infer-precisions"
@@ -38,7 +40,7 @@ class Program:
     name: str
     pipeline: str
     target: TargetDescription
-    find: FindChoices | None = None
+    tunings: Tunings | None = None
     seconds: Sequence[float] | None = None
     """The time of each kernel, where it was measured."""
 
@@ -62,17 +64,21 @@ def page(program: Program) -> str:
 
 def page_data(program: Program) -> dict[str, Any]:
     """The data of the page, as it stands there in JSON."""
-    passes = for_target(PIPELINES[program.pipeline], program.target, program.find, keep=True)
+    find = None if program.tunings is None else program.tunings.find
+    passes = for_target(PIPELINES[program.pipeline], program.target, find, keep=True)
+    tiles, before_schedules = Tiles(program.target, program.tunings), _before(passes, SchedulePass.name)
     graph: list[dict[str, Any]] = []
 
-    def keep_graph(name: str, module: ModuleOp, levels: Levels) -> None:
+    def watch(name: str, module: ModuleOp, levels: Levels) -> None:
         if name == INFERRED:
             for op in module.body.block.ops:
                 if isinstance(op, TexprRoutineOp):
                     graph.extend(pictures_of_expressions(op, levels))
+        if name == before_schedules:
+            tiles.note(module)
 
     on_cpu = program.pipeline == "cpu"
-    levels = read_levels(program.module, passes, program.target, keep_graph, to_machine_code=on_cpu)
+    levels = read_levels(program.module, passes, program.target, watch, to_machine_code=on_cpu)
     funcs = uncalled(program.module)
     if not funcs:
         raise OcannlError(f"there is no routine in {program.name}")
@@ -80,15 +86,22 @@ def page_data(program: Program) -> dict[str, Any]:
     return {
         "title": program.name,
         "target": program.target.cpu if on_cpu else program.pipeline,
-        "steps": pictures_of_steps(func, levels, program.seconds) if on_cpu else [],
+        "steps": pictures_of_steps(func, levels, tiles, program.seconds) if on_cpu else [],
         "memory": pictures_of_memory(func, levels),
         "graph": graph,
+        "reasons": pictures_of_reasons(program.module, levels),
         "stages": [vars(stage) for stage in levels.stages],
         "texts": list(levels.texts),
         "origins": list(levels.origins),
         "sets": list(levels.sets),
         "files": [_source(path, number, levels) for path, number in levels.files.items()],
     }
+
+
+def _before(passes: Sequence[PassMaker], name: str) -> str | None:
+    """The name of the pass before one; None where there is none."""
+    names = [make().name for make in passes]
+    return names[names.index(name) - 1] if name in names[1:] else None
 
 
 def _source(path: str, number: int, levels: Levels) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from ocannl.passes.analysis.nests import Step, accesses, all_steps, nests_of, no
 from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.analysis.work import bytes_moved, flops
 from ocannl.viewer.levels import Levels
+from ocannl.viewer.reasons import Tiles
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class NestPicture:
     parallel: dict[str, int]
     merged: list[list[str]]
     arrays: list[ArrayUse]
+    tiles: list[tuple[str, float, float | None, bool]]
     origins: int
 
 
@@ -81,7 +83,9 @@ class NodePicture:
     origins: int
 
 
-def pictures_of_steps(func: FuncOp, levels: Levels, seconds: Sequence[float] | None) -> list[dict[str, Any]]:
+def pictures_of_steps(
+    func: FuncOp, levels: Levels, tiles: Tiles, seconds: Sequence[float] | None
+) -> list[dict[str, Any]]:
     """The kernels of a routine, in the order in which they run."""
     found: list[dict[str, Any]] = []
     for number, step in enumerate(all_steps(func)):
@@ -91,7 +95,7 @@ def pictures_of_steps(func: FuncOp, levels: Levels, seconds: Sequence[float] | N
             bytes_moved(step),
             None if seconds is None else seconds[number],
             levels.set_of(step.location),
-            [_nest(nest, levels) for nest in _nests(step)],
+            [_nest(nest, levels, tiles) for nest in _nests(step)],
         )
         found.append(asdict(picture))
     return found
@@ -116,7 +120,7 @@ def _nests(step: Step) -> list[NestOp]:
     return nests_of(step)
 
 
-def _nest(nest: NestOp, levels: Levels) -> NestPicture:
+def _nest(nest: NestOp, levels: Levels, tiles: Tiles) -> NestPicture:
     schedule = None if nest.schedule is None else nest.schedule.data
     reduced = {name: size for op in nest.walk() if isinstance(op, ReduceOp) for name, size in op.space.data}
     arrays: dict[tuple[SSAValue, Map, bool], ArrayUse] = {}
@@ -133,6 +137,7 @@ def _nest(nest: NestOp, levels: Levels) -> NestPicture:
         {} if schedule is None else dict(schedule.parallel),
         [] if schedule is None else [list(names) for names in schedule.merged],
         sorted(arrays.values(), key=lambda use: not use.is_written),
+        tiles.of(nest),
         levels.set_of(nest.location),
     )
 

@@ -11,6 +11,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.op_helpers import copied, operands_of, operations_of
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.terms import App, Arg, Const
@@ -282,8 +283,8 @@ class _Builder:
         """The scan with these results."""
         source = self.source
         end = YieldOp(carries, stacks)
-        end.location = source.yielded.location
         self.block.add_op(end)
+        derive(self.block.ops, source.location)
         types = [tensor_type(init) for init in self.inits]
         types += [source.stack_type(value, axis) for value, axis in stacks]
         made = ScanOp(

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.ir.op_helpers import block_copied, copied
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.texpr import ScanOp, YieldOp
 from ocannl.dialects.texpr.axes import Axis
 from ocannl.dialects.texpr.tensor_type import tensor_type
@@ -66,10 +67,10 @@ def tangents_of_scan(
         if tangent is not None:
             stacks.append((result, (tangent, axis)))
     end = YieldOp(nexts, [stack for _, stack in stacks])
-    end.location = yielded.location
     block.insert_op_before(end, yielded)
     yielded.detach()
     yielded.erase()
+    derive(block.ops, scan.location)
     types = [tensor_type(init) for init in inits[carried:]]
     types = [*(tensor_type(result) for result in scan.results[:carried]), *types]
     types += [scan.stack_type(value, axis) for _, (value, axis) in stacks]

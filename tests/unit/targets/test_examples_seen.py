@@ -14,9 +14,9 @@ from support.targets.columns import noted
 from support.targets.rows import ROWS
 
 import ocannl as oc
-from ocannl.execute.node_reasons import node_reasons
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.reasons.node_reasons import node_reasons
 from ocannl.shipping.library import Library, library
 
 CC = shutil.which("cc")

@@ -14,7 +14,6 @@ from support.nests import parse_module
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.execute.tile_reasons import nests_before_schedule, tile_lines
 from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.nests import nests
@@ -22,6 +21,7 @@ from ocannl.passes.analysis.schedule_candidates import Choices, Chooser
 from ocannl.program import graph
 from ocannl.program.extract import extract
 from ocannl.program.shape_proofs import proof, shape_by
+from ocannl.reasons.tile_reasons import nests_before_schedule, tile_lines
 from ocannl.runtime.cache.tunings import with_tunings
 from ocannl.runtime.interface import the_func
 
@@ -159,6 +159,7 @@ def test_nodes_of_a_routine():
     assert len(step.why(tensors["w"]).lines) >= 2
     virtual = next(row.split()[0] for row in step.memory().splitlines() if " virtual " in row)
     assert step.why(virtual).answer == f"`{virtual}` has no memory: computed where it is used"
+    assert all(line.text.startswith("its expression is part of the nest") for line in step.why(virtual).lines)
     with pytest.raises(oc.OcannlError, match="no node `other`; there are"):
         step.why("other")
     with pytest.raises(oc.OcannlError, match="does not compute"):

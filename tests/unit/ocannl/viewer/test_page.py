@@ -60,6 +60,32 @@ def test_a_routine(tmp_path: Path):
     assert step.ir("loops") == step.ir("plan-memory")
 
 
+def test_reasons_are_those_that_a_routine_gives(tmp_path: Path):
+    step = compiled()
+    data = data_of(step.view(tmp_path / "step.html"))
+    files, texts = [file["name"] for file in data["files"]], data["texts"]
+    labels = [row.split()[0] for row in step.memory().splitlines()[1:-1]]
+    assert [reason["label"] for reason in data["reasons"]] == labels
+    for reason in data["reasons"]:
+        told, numbers = step.why(reason["label"]), reason["lines"]
+        assert texts[reason["answer"]] == told.answer
+        lines = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+        found = [(f"{files[file]}:{line}", texts[text]) for file, line, text in lines]
+        own = [(line.place, line.text) for line in told.lines if " tile, " not in line.text]
+        assert found == own
+    nests = [nest for kernel in data["steps"] for nest in kernel["nests"]]
+    tiled = [nest for nest in nests if nest["tiles"]]
+    assert tiled
+    for nest in tiled:
+        assert [own for *_, own in nest["tiles"]].count(True) <= 1
+        costs = [cycles for _, cycles, _, own in nest["tiles"] if not own]
+        assert costs == sorted(costs)
+    (label,) = (nest["label"] for nest in nests if nest["label"].endswith("w.grad .. mlp.layer1.w"))
+    told = [line.text for line in step.why("mlp.layer1.w.grad").lines if " tile, " in line.text]
+    (nest,) = (nest for nest in nests if nest["label"] == label)
+    assert [re.findall("tile, (.*): about", text)[0] for text in told] == [name for name, *_ in nest["tiles"]]
+
+
 def test_times_are_those_of_the_profile(tmp_path: Path):
     step = compiled()
     step.profile(runs=2)

@@ -1,0 +1,155 @@
+"""Answers to why, and links between levels, of programs of each feature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.links import files_of, levels_of, orphans
+from support.model_folders import GPT2, gpt2_weights, write_model
+from support.targets.columns import noted
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.passes.analysis.memory import memory_report
+from ocannl.program import graph
+from ocannl.program.shape_proofs import proof, shape_by
+from ocannl.reasons.node_reasons import NodeReasons
+
+TARGET = "x86-64-v3"
+RNG = np.random.default_rng(0)
+
+
+def arrays(*shape: int) -> Any:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def trained(loss: oc.Tensor, ctx: oc.Context | None = None) -> oc.Tensor:
+    ctx = ctx or oc.Context.cpu(1, target=TARGET)
+    ctx.compile(train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1), name="step")
+    return loss
+
+
+def decoder() -> oc.Tensor:
+    """Residual connections, and attention that keeps no scores."""
+    ids = oc.data(np.ones((2, 8), np.int32), axes="bb", label="ids")
+    hidden = nn.decoder_only(2, 2, 8, 8, 16, activation=nn.gelu)(nn.embedding(num=9, dim=16)(ids))
+    return trained(nn.cross_entropy(nn.linear(out_dim=9)(hidden), ids))
+
+
+def scan() -> oc.Tensor:
+    xs, w = oc.data(arrays(4, 6, 8), axes="bbo", label="xs"), oc.param("w", input=8)
+
+    def cell(carry: oc.Tensor, x: oc.Tensor):
+        after = oc.tanh(w @ carry + x)
+        return after, 2.0 * after
+
+    _, ys = oc.scan(cell, oc.data(np.zeros((4, 8), np.float32), axes="bo", label="h"), xs)
+    return trained((ys * ys).sum())
+
+
+def lstm() -> oc.Tensor:
+    return trained((nn.lstm(hid_dim=5)(oc.data(arrays(3, 4, 6), axes="bbo", label="x")) ** 2).sum())
+
+
+def condition() -> oc.Tensor:
+    x, w = oc.data(arrays(4, 8), axes="bo", label="x"), oc.param("w", output=3)
+    y = oc.cond(x.sum() > 0.0, lambda t: oc.relu(w @ t), lambda t: w @ t, x)
+    return trained((y * y).sum())
+
+
+def quantized() -> oc.Tensor:
+    ctx = oc.Context.cpu(1, target=TARGET)
+    layer = nn.linear(in_dim=64, out_dim=8)
+    x = oc.data(arrays(2, 64), axes="bo", label="x")
+    ctx.init_params(layer(x))
+    y = nn.quantized(layer, "q8_0", ctx=ctx)(x)
+    ctx.compile(y)
+    return y
+
+
+def sharded() -> oc.Tensor:
+    mesh = oc.Mesh({"data": 2}, engine="threads")
+    x = oc.data(arrays(4, 6), label="x", shard={"batch": "data"})
+    return trained((nn.mlp(hid_dims=[8], out_dim=2)(x) ** 2).sum(), oc.Context.cpu(mesh=mesh, target=TARGET))
+
+
+def generated(folder: Path) -> None:
+    model = oc.models.load(write_model(folder, GPT2, gpt2_weights(GPT2)))
+    oc.generate(model, RNG.integers(0, 31, (1, 5)), max_new=2, temperature=0)
+
+
+PROGRAMS = [decoder, scan, lstm, condition, quantized, sharded]
+
+
+@pytest.mark.parametrize("program", [decoder, sharded])
+def test_the_lines_prove_the_shapes_of_parameters(program: Callable[[], oc.Tensor]):
+    loss = program()
+    for name, parameter in oc.params(loss).items():
+        value = parameter.ir_value
+        wanted = graph.known_shape(value)
+        lines = proof(value, lambda shape: shape, wanted)
+        assert lines is not None, name
+        assert shape_by(value, lines) == wanted, name
+        if len(lines) > 1:
+            for line in lines:
+                assert shape_by(value, [other for other in lines if other is not line]) != wanted, name
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_answers_about_parameters_end_in_lines_of_the_user(program: Callable[[], oc.Tensor]):
+    for name, parameter in oc.params(program()).items():
+        for question in ("shape", "dtype", "name"):
+            told = oc.why(parameter, question)
+            assert all(str(line.place).startswith(__file__) for line in told.lines[-1:]), f"{name}: {told}"
+            assert told.lines
+
+
+def check(routines: list[oc.Routine]) -> None:
+    assert routines
+    for routine in {routine.name: routine for routine in routines}.values():
+        func = routine._executable.func
+        reasons = NodeReasons(func)
+        for row in memory_report(func):
+            told = reasons.of(row.label)
+            assert told.lines, f"{routine.name}: {row.label}"
+            assert str(told.lines[-1].place).startswith(__file__), f"{routine.name}: {told}"
+        levels = levels_of(routine)
+        assert orphans(levels) == []
+        assert files_of(levels) <= {__file__, levels_of.__code__.co_filename}
+
+
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program is not sharded])
+def test_every_node_has_reasons_and_every_operation_its_line(program: Callable[[], oc.Tensor]):
+    with noted() as routines:
+        program()
+    check(routines)
+
+
+def test_nodes_of_a_mesh_have_reasons():
+    with noted() as routines:
+        sharded()
+    for routine in routines:
+        func = routine._executable.func
+        for row in memory_report(func):
+            told = NodeReasons(func).of(row.label)
+            assert str(told.lines[-1].place).startswith(__file__), f"{routine.name}: {told}"
+
+
+def test_models_that_generate_have_reasons(tmp_path: Path):
+    with noted() as routines:
+        generated(tmp_path)
+    check(routines)
+
+
+def test_what_a_loop_computes_is_told():
+    with noted() as routines:
+        scan()
+    (step,) = routines
+    texts = [line.text for node in ("w", "tanh_1", "step.tanh.arena") for line in step.why(node).lines]
+    assert any(text.endswith("6 times by the loop @step.tanh") for text in texts)
+    assert any(text.startswith("computed in the nest 'tanh_1 .. tanh'") for text in texts)
+    assert "used by the loop @step.tanh in each of 6 iterations" in texts
