@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.arena import ALIGNMENT, COPIED, PADDING, VERSION
+from ocannl.runtime import dlpack
 
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -89,6 +90,35 @@ class HostMemory:
     def write(self, values: ArrayLike) -> None:
         self.array[...] = values
         self.changed()
+
+
+@dataclass(frozen=True)
+class SharedHostMemory:
+    """Memory that the CPU reaches, as other libraries take it without a copy: `torch.from_dlpack(a)`,
+    `np.from_dlpack(a)`, `np.asarray(a)`.
+    """
+
+    memory: HostMemory
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.memory.array.__array_interface__
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CPU, 0
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule of the memory. Raises `BufferError` where another device or a copy is asked for."""
+        memory, device = self.memory, self.__dlpack_device__()
+        dlpack.check_request(device, dl_device, copy)
+        return dlpack.capsule(memory.address, memory.shape, memory.dtype, device, memory, max_version)
 
 
 class ArgBlock:

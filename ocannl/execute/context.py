@@ -23,6 +23,7 @@ from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, wri
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
 from ocannl.execute.routine import Routine
 from ocannl.execute.saving import load_state, save_state
+from ocannl.execute.shared_memory import copied_on_device, memory_table, share
 from ocannl.execute.timeline import Timeline
 from ocannl.execute.traced_routine import TracedRoutine
 from ocannl.lowering.kernels_to_llvm import Emulation
@@ -53,11 +54,12 @@ from ocannl.runtime.compile import Executable, compile_module
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
-from ocannl.runtime.cuda.gpu import CudaMemory, SharedMemory
+from ocannl.runtime.cuda.gpu import SharedMemory
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, check_arch
 from ocannl.runtime.device import Device
 from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.locks import shared
+from ocannl.runtime.memory import SharedHostMemory
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.settings import config
 from ocannl.runtime.traced import KEPT, Assignment, compile_traced
@@ -379,21 +381,24 @@ class Context:
         node.written = True
         return view
 
-    def share(self, tensor: Tensor) -> SharedMemory:
-        """The memory of a tensor on an NVIDIA GPU as other libraries take it without a copy, by
-        `torch.as_tensor(ctx.share(t), device="cuda")` or `cupy.asarray(ctx.share(t))`. It follows the tensor,
-        and they may write it while no routine is running: `ctx.synchronize()` waits for those that are.
+    def share(self, tensor: Tensor) -> SharedMemory | SharedHostMemory:
+        """The memory of a tensor as other libraries take it without a copy, by DLPack
+        (`torch.from_dlpack(ctx.share(t))`), on an NVIDIA GPU also by its array interface
+        (`cupy.asarray(ctx.share(t))`). It follows the tensor, and they may write it while no routine is
+        running: `ctx.synchronize()` waits for those that are.
 
-        Raises `DeviceError` for other devices, `UninitializedError` for memory without a value.
+        Raises `DeviceError` where memory is in parts, `UninitializedError` for memory without a value.
         """
         node = self.node_of(self._memory_tensor(tensor))
         if not node.written:
             raise no_value(tensor, self)
-        if not isinstance(node.memory, CudaMemory):
-            raise DeviceError(
-                f"the memory of {self} is no NVIDIA GPU's: ctx.view(t) and ctx[t] are arrays of NumPy"
-            )
-        return SharedMemory(node.memory)
+        return share(node.memory, str(self))
+
+    def memory(self) -> str:
+        """The nodes with memory here, by the bytes that they have, and their sum; of a GPU also how much it
+        has, and how much is free. Raises `DeviceError`.
+        """
+        return memory_table(self.device, self._nodes.sizes())
 
     def __getitem__(self, tensor: TensorLike | Held | Part[Tensor]) -> NDArray[Any]:
         """The value now, in a new array of shape batch, output, input axes. An expression that no routine
@@ -467,6 +472,9 @@ class Context:
         if RECORDER.living:
             ENGINE.only.settle([memory_key(target.ir_value)], self)
         node = self.node_of(target)
+        if part is None and copied_on_device(node.memory, array):
+            node.written = True
+            return
         contents = stored(
             numbers(array, f"`{target.label}` is set to numbers"), node.memory.dtype, f"`{target.label}`"
         )

@@ -50,7 +50,12 @@ class Driver:
             raise self.error(NO_START, code)
 
     def call(self, failure: str, function: str, *arguments: Any) -> Any:
-        """The result of a function, None if it has none.
+        """The first result of a function, None if it has none. Raises as `results` does."""
+        results = self.results(failure, function, *arguments)
+        return results[0] if results else None
+
+    def results(self, failure: str, function: str, *arguments: Any) -> list[Any]:
+        """The results of a function.
 
         Raises `CudaError` that begins with `failure` where the driver refuses, and `DeviceError` where it has
         no such function.
@@ -61,7 +66,7 @@ class Driver:
             raise DeviceError(f"{failure}: {error}") from None
         if code:
             raise self.error(failure, code)
-        return results[0] if results else None
+        return results
 
     def error(self, failure: str, code: Any) -> CudaError:
         """The error for a result other than success, with the driver's description."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.kernel.gpu import WARPGROUP_ARCH
+from ocannl.runtime import dlpack
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.ptx import ARCHS
 from ocannl.runtime.settings import is_on
@@ -41,6 +42,7 @@ class Gpu:
 
     def __init__(self, number: int = 0) -> None:
         self.driver = driver = Driver()
+        self.number = number
         self.is_synchronous = is_on("cuda_sync")
         self.running: dict[str, None] = {}
         """The names of the routines that were launched since the stream was last waited for."""
@@ -96,6 +98,12 @@ class Gpu:
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> CudaMemory:
         """Zeroed memory of the GPU. Raises `DeviceError` where there is not enough."""
         return CudaMemory(self, shape, np.dtype(dtype))
+
+    def free_bytes(self) -> tuple[int, int]:
+        """The bytes of the GPU that are free, and all that it has. What its pool keeps is not free."""
+        self.enter()
+        free, whole = self.driver.results("cuMemGetInfo failed", "cuMemGetInfo")
+        return int(free), int(whole)
 
     def allocate(self, size: int) -> int:
         """The address of new memory of `size` bytes, which are zero. Raises `DeviceError`."""
@@ -171,14 +179,59 @@ class CudaMemory:
             device.call("the GPU cannot be written", "cuMemcpyHtoDAsync", *arguments)
         device.synchronize()
 
+    def copy(self, values: object) -> bool:
+        """Copies an array of another library that is on a GPU, if it has the shape and the type of this one;
+        returns whether it has.
+        """
+        found = array_on_gpu(values)
+        if found is None or found[1:] != (self.shape, self.dtype):
+            return False
+        self.device.enter()
+        # The other library may have written it in a stream of its own.
+        self.device.ask("cuCtxSynchronize")
+        if self.bytes:
+            arguments = self.address, found[0], self.bytes, self.device.stream
+            self.device.call("the GPU cannot be written", "cuMemcpyDtoDAsync", *arguments)
+        self.device.synchronize()
+        return True
+
+
+def array_on_gpu(values: object) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+    """The address, shape and type of a contiguous array of another library on a GPU
+    (`__cuda_array_interface__`); None for all others.
+    """
+    found = getattr(values, "__cuda_array_interface__", None)
+    if found is None or found.get("strides") is not None or found.get("mask") is not None:
+        return None
+    return found["data"][0], tuple(found["shape"]), np.dtype(found["typestr"])
+
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """Memory of a GPU in row-major order, as other libraries take it without a copy: they ask for
-    `__cuda_array_interface__` (`torch.as_tensor(a, device="cuda")`, `cupy.asarray(a)`), and keep this object.
+    """Memory of a GPU in row-major order, as other libraries take it without a copy: they ask for DLPack
+    (`torch.from_dlpack(a)`) or for `__cuda_array_interface__` (`cupy.asarray(a)`), and keep this object.
     """
 
     memory: CudaMemory
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CUDA, self.memory.device.number
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule of the memory, when all earlier launches have ended: any stream may use it. Raises
+        `DeviceError` for their errors, `BufferError` where another device or a copy is asked for.
+        """
+        memory, device = self.memory, self.__dlpack_device__()
+        dlpack.check_request(device, dl_device, copy)
+        memory.device.synchronize()
+        return dlpack.capsule(memory.address, memory.shape, memory.dtype, device, memory, max_version)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

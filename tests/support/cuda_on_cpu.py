@@ -289,6 +289,16 @@ class FakeDriver:
         target, source = self.host(dstDevice, ByteCount), self.host(srcDevice, ByteCount)
         return self.enqueue(hStream, lambda: self.done(ctypes.memmove(target, source, ByteCount)))
 
+    def cuMemGetInfo(self) -> Answer:
+        self.check()
+        return *OK, self.most_bytes - sum(map(len, self.memory.values())), self.most_bytes
+
+    def cuCtxSynchronize(self) -> Answer:
+        self.check()
+        for stream in [one for one in self.alive if isinstance(one, Stream)]:
+            self.finish(stream)
+        return (self.broken,)
+
     def done(self, _: object) -> CUresult:
         return CUresult.CUDA_SUCCESS
 

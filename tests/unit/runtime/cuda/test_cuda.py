@@ -17,6 +17,7 @@ import ocannl as oc
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.lowering.kernels.description import descriptions
 from ocannl.lowering.loops_to_kernels import tensor_cores
+from ocannl.runtime import dlpack
 from ocannl.runtime.cuda import record
 from ocannl.runtime.cuda.gpu import SYNCHRONOUS, CudaMemory, SharedMemory
 
@@ -177,12 +178,47 @@ def test_memory_is_shared_where_it_lies(driver: FakeDriver):
     np.testing.assert_array_equal(driver.memory[address].view(np.float32), 2 * np.arange(6))
 
 
+def test_dlpack_of_a_gpu(driver: FakeDriver):
+    """The capsule says where the memory is, on which GPU, after all runs; and keeps it alive."""
+    driver.count = 2
+    ctx, y = oc.Context.cuda(1), oc.node("y", batch=2, output=3)
+    ctx[y] = np.arange(6).reshape(2, 3)
+    shared = ctx.share(y)
+    assert shared.__dlpack_device__() == (2, 1)
+    driver.calls.clear()
+    capsule = shared.__dlpack__()
+    assert driver.calls == ["cuCtxSetCurrent", "cuStreamSynchronize"]
+    (tensor,) = (found.tensor for found, *_, owner in dlpack._living.values() if owner is shared.memory)
+    assert tensor.data == shared.__cuda_array_interface__["data"][0]
+    assert tuple(tensor.device) == (2, 1)
+    assert (tensor.code, tensor.bits, tensor.shape[:2], tensor.strides[:2]) == (2, 32, [2, 3], [3, 1])
+    del capsule
+    assert not any(owner is shared.memory for *_, owner in dlpack._living.values())
+
+
+def test_arrays_on_the_gpu_are_copied_there(driver: FakeDriver):
+    """What another library has on the GPU does not pass through the host, if nothing is converted."""
+    ctx, y, z, w = oc.Context.cuda(), *(oc.node(label, output=3) for label in "yzw")
+    ctx[y], ctx[w] = np.arange(3), np.zeros(3)
+    driver.calls.clear()
+    ctx[z] = ctx.share(y)
+    assert "cuMemcpyDtoDAsync" in driver.calls
+    assert "cuMemcpyHtoDAsync" not in driver.calls
+    assert "cuMemcpyDtoHAsync" not in driver.calls
+    np.testing.assert_array_equal(ctx[z], np.arange(3))
+
+
+def test_memory_of_a_gpu_is_told(driver: FakeDriver):
+    driver.most_bytes = 1000
+    ctx, y = oc.Context.cuda(), oc.node("y", output=30)
+    ctx[y] = np.arange(30)
+    head, row, total = ctx.memory().splitlines()
+    assert head.split() == ["node", "bytes"]
+    assert row.split() == ["y", "120"]
+    assert total == "120 bytes; 880 of 1000 bytes of Fake GPU are free"
+
+
 def test_what_is_not_shared(driver: FakeDriver):
-    y = oc.node("y", output=3)
-    ctx = oc.Context.cpu()
-    ctx[y] = np.arange(3)
-    with pytest.raises(DeviceError, match=r"is no NVIDIA GPU's: ctx\.view\(t\)"):
-        ctx.share(y)
     halves = oc.Context.cuda().device.memory((3,), oc.bfloat16)
     assert isinstance(halves, CudaMemory)
     with pytest.raises(AttributeError, match="has no bfloat16"):
