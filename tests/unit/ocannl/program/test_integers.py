@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from support.operators import function
 from support.targets import functions
 from support.targets.columns import COLUMNS, PROCESSORS
@@ -239,6 +239,32 @@ def cast(a: Array, dtype: str) -> Array:
     least, most = float(info.min), float(info.max)
     inside = np.where((whole > least) & (whole < most), whole, 0).astype(dtype)
     return np.where(whole >= most, info.max, np.where(whole <= least, info.min, inside)).astype(dtype)
+
+
+@pytest.mark.parametrize("left", [np.int8, np.uint8])
+@pytest.mark.parametrize("right", [np.int8, np.uint8])
+def test_sums_of_products_of_bytes_of_any_length(left: DTypeLike, right: DTypeLike):
+    """Processors have instructions for some lengths, of which LLVM takes 16 for one."""
+    rng = np.random.default_rng(3)
+    cases: list[tuple[oc.Tensor, Array]] = []
+    for size in (*range(1, 20), 31, 32, 33, 48, 63, 64, 65, 128):
+        pair: list[Array] = []
+        for dtype, shape in ((left, (3, size)), (right, (size,))):
+            bounds = np.iinfo(np.dtype(dtype))
+            pair.append(rng.integers(bounds.min, bounds.max, shape, np.dtype(dtype), endpoint=True))
+        x, w = (oc.cast(oc.data(array, axes="o" * array.ndim), np.int32) for array in pair)
+        wanted = pair[0].astype(np.int32) @ pair[1].astype(np.int32)
+        cases += [
+            (oc.einsum("m, k; k, => m,", x, w), wanted),
+            (oc.einsum("k, ; k, => 0,", x[0], w), wanted[:1]),
+        ]
+    ctx = oc.Context.cpu(1)
+    with oc.code("products") as code:
+        for found, _ in cases:
+            oc.run(oc.forward(found))
+    ctx.compile(code)()
+    for found, wanted in cases:
+        np.testing.assert_array_equal(ctx[found], wanted)
 
 
 @pytest.mark.parametrize("source", [*INTEGERS, "float16", "float32", "float64"])
