@@ -75,7 +75,7 @@ def entry_symbol(routine: str) -> str:
 def entry_layout(func: FuncOp) -> EntryLayout:
     """The slots of a routine's entry. Raises `OcannlError` for memory that was not planned."""
     for step in all_steps(func):
-        if isinstance(step, RepeatOp):
+        if type(step) is RepeatOp:
             check_workspace(step)
     arena_bytes = 0
     labels: list[str] = []
@@ -102,21 +102,21 @@ def is_parallel(func: FuncOp) -> bool:
     """Whether a step of a routine, or of a body that it repeats, has several tasks."""
     found = all_steps(func)
     return any(
-        is_parallel(s.func) if isinstance(s, RepeatOp) else isinstance(s, ScheduledOp) and task_count(s) > 1
+        is_parallel(s.func) if type(s) is RepeatOp else isinstance(s, ScheduledOp) and task_count(s) > 1
         for s in found
     )
 
 
 def exchanges(step: Step) -> bool:
     """Whether a step is a collective, or repeats one."""
-    if isinstance(step, RepeatOp):
+    if type(step) is RepeatOp:
         return any(map(exchanges, all_steps(step.func)))
-    return isinstance(step, CollectiveOp)
+    return type(step) is CollectiveOp
 
 
 def collectives(module: ModuleOp) -> list[CollectiveOp]:
     """The collectives of a module, by their numbers."""
-    return [step for func in functions(module) for step in all_steps(func) if isinstance(step, CollectiveOp)]
+    return [step for func in functions(module) for step in all_steps(func) if type(step) is CollectiveOp]
 
 
 class EntrySlots:

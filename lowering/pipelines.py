@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -149,6 +149,12 @@ LEVELS: dict[str, type[ModulePass]] = {
 }
 
 
+@cache
+def context_of_passes() -> Context:
+    """The context that passes get, which change none: to load the dialects takes as long as small passes."""
+    return new_context()
+
+
 def gpu_pipeline(arch: str, tf32: bool) -> str:
     """The pipeline for an architecture of NVIDIA's GPUs."""
     pipeline = f"gpu-{arch}" if arch == WARPGROUP_ARCH else "gpu"
@@ -235,7 +241,7 @@ def run_passes(
     made = [make() for make in passes]
     has_origins = verify and not without_origins(module)
     start = time.perf_counter()
-    for at in applied(made, new_context(), module):
+    for at in applied(made, context_of_passes(), module):
         if verify:
             module.verify()
             if has_origins:

@@ -7,7 +7,7 @@ has an iteration space and index maps instead.
 
 from __future__ import annotations
 
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Dialect
 from xdsl.irdl import prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear, MapAttr, only_index, parse_linear
-from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
+from ocannl.dialects.ir.op_helpers import fill, operation_definition, print_parts
 from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.scalar.combination import TermAttr, number_text, parse_number
 from ocannl.dialects.scalar.terms import Const
@@ -90,7 +90,7 @@ class ConstantOp(TensorOp):
     term = prop_def(TermAttr)
 
     def __init__(self, value: float, type: TensorType) -> None:
-        Operation.__init__(self, properties={"term": TermAttr(Const(value))}, result_types=[type])
+        fill(self, (), {"term": TermAttr(Const(value))}, [type])
 
     @property
     def value(self) -> float:
@@ -178,7 +178,7 @@ class EmbedOp(TensorOp):
     indices = prop_def(MapAttr)
 
     def __init__(self, index: Linear, type: TensorType) -> None:
-        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
+        fill(self, (), {"indices": MapAttr((index,))}, [type])
 
     @property
     def index(self) -> Linear:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def, prop_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_accumulator, check_set_once, check_space
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, map_text, parse_optional_map, parse_space
-from ocannl.dialects.ir.op_helpers import given, operation_definition
+from ocannl.dialects.ir.op_helpers import fill, given, operation_definition, string
 from ocannl.dialects.scalar.combination import (
     Combination,
     TermAttr,
@@ -80,23 +80,19 @@ class ApplyOp(TensorOp):
         mode: str | None = None,
         placement: PlacementAttr | None = None,
     ) -> None:
-        Operation.__init__(
-            self,
-            operands=args,
-            properties=given(
-                term=TermAttr(term),
-                accum=None if accum is None else StringAttr(accum),
-                logic=None if logic is None else StringAttr(logic),
-                dims=DimsAttr(tuple(dims)) if dims else None,
-                result_map=None if result_map is None else MapAttr(tuple(result_map)),
-                arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
-                space=None if space is None else SpaceAttr(tuple(space)),
-                stop=UnitAttr() if stop else None,
-                mode=None if mode is None else StringAttr(mode),
-                placement=placement,
-            ),
-            result_types=[type],
+        properties = given(
+            term=TermAttr(term),
+            accum=None if accum is None else string(accum),
+            logic=None if logic is None else string(logic),
+            dims=DimsAttr(tuple(dims)) if dims else None,
+            result_map=None if result_map is None else MapAttr(tuple(result_map)),
+            arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
+            space=None if space is None else SpaceAttr(tuple(space)),
+            stop=UnitAttr() if stop else None,
+            mode=None if mode is None else StringAttr(mode),
+            placement=placement,
         )
+        fill(self, args, properties, [type])
 
     @staticmethod
     def projected(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -31,10 +31,12 @@ from ocannl.dialects.index.linear import (
 )
 from ocannl.dialects.ir.op_helpers import (
     UnaryOp,
+    fill,
     given,
     operation_definition,
     parse_defined_operand,
     print_parts,
+    string,
 )
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
@@ -83,21 +85,18 @@ class AssignOp(IRDLOperation):
         id_maps: Sequence[Sequence[Linear]] = (),
         space: Sequence[tuple[str, int]] | None = None,
     ) -> None:
-        Operation.__init__(
-            self,
-            operands=[target, value, *ids],
-            properties=given(
-                accum=None if accum is None else StringAttr(accum),
-                reset=UnitAttr() if reset else None,
-                logic=None if logic is None else StringAttr(logic),
-                dims=DimsAttr(tuple(dims)) if dims else None,
-                at=None if at is None else PositionsAttr(at),
-                result_map=None if result_map is None else MapAttr(tuple(result_map)),
-                value_map=None if value_map is None else MapAttr(tuple(value_map)),
-                id_maps=ArrayAttr([MapAttr(tuple(m)) for m in id_maps]) if id_maps else None,
-                space=None if space is None else SpaceAttr(tuple(space)),
-            ),
+        properties = given(
+            accum=None if accum is None else string(accum),
+            reset=UnitAttr() if reset else None,
+            logic=None if logic is None else string(logic),
+            dims=DimsAttr(tuple(dims)) if dims else None,
+            at=None if at is None else PositionsAttr(at),
+            result_map=None if result_map is None else MapAttr(tuple(result_map)),
+            value_map=None if value_map is None else MapAttr(tuple(value_map)),
+            id_maps=ArrayAttr([MapAttr(tuple(m)) for m in id_maps]) if id_maps else None,
+            space=None if space is None else SpaceAttr(tuple(space)),
         )
+        fill(self, [target, value, *ids], properties)
 
     @property
     def accum_name(self) -> str | None:

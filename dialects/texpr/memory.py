@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import (
+    fill,
+    given,
+    operation_definition,
+    parse_defined_operand,
+    print_parts,
+)
 from ocannl.dialects.texpr.placement import PlacementAttr, parse_placement, print_placement
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
@@ -24,8 +30,7 @@ class MemoryOp(TensorOp):
     placement = opt_prop_def(PlacementAttr)
 
     def __init__(self, label: str, type: TensorType, placement: PlacementAttr | None = None) -> None:
-        properties = given(label=StringAttr(label), placement=placement)
-        Operation.__init__(self, properties=properties, result_types=[type])
+        fill(self, (), given(label=StringAttr(label), placement=placement), [type])
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label)
@@ -108,8 +113,7 @@ class OfOp(LikeOp):
         return self.source
 
     def __init__(self, source: SSAValue, type: TensorType, placement: PlacementAttr | None = None) -> None:
-        properties = given(placement=placement)
-        Operation.__init__(self, operands=[source], properties=properties, result_types=[type])
+        fill(self, [source], given(placement=placement), [type])
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.source)

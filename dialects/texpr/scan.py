@@ -423,7 +423,7 @@ def nested_in(ops: Iterable[Operation]) -> Iterator[Operation]:
     """Operations in order, each followed by those in its body."""
     for op in ops:
         yield op
-        if isinstance(op, ScanOp):
+        if type(op) is ScanOp:  # `isinstance` takes several times as long
             yield from nested(op.block)
 
 
@@ -431,5 +431,5 @@ def values_in(ops: Iterable[Operation]) -> Iterator[SSAValue]:
     """The results of operations, and the arguments of their bodies."""
     for op in ops:
         yield from op.results
-        if isinstance(op, ScanOp):
+        if type(op) is ScanOp:
             yield from op.arguments

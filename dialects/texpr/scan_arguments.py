@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, prop_def
 
-from ocannl.dialects.ir.op_helpers import operation_definition
+from ocannl.dialects.ir.op_helpers import fill, operation_definition
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.texpr.axes import AxesAttr, Axis
 from ocannl.dialects.texpr.tensor_op import TensorOp
@@ -25,12 +25,8 @@ class ArgumentOp(TensorOp):
     dims = prop_def(DimsAttr)
 
     def __init__(self, source: SSAValue, axis: Axis | None, count: DimTerm, type: TensorType) -> None:
-        Operation.__init__(
-            self,
-            operands=[source],
-            properties={"axes": AxesAttr(() if axis is None else (axis,)), "dims": DimsAttr((("t", count),))},
-            result_types=[type],
-        )
+        axes, dims = AxesAttr(() if axis is None else (axis,)), DimsAttr((("t", count),))
+        fill(self, [source], {"axes": axes, "dims": dims}, [type])
 
     @property
     def axis(self) -> Axis | None:
@@ -47,4 +43,4 @@ class ResultOp(TensorOp):
     number = prop_def(IntAttr)
 
     def __init__(self, scan: SSAValue, number: int, type: TensorType) -> None:
-        Operation.__init__(self, operands=[scan], properties={"number": IntAttr(number)}, result_types=[type])
+        fill(self, [scan], {"number": IntAttr(number)}, [type])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.ir import Data, Operation, SSAValue
+from xdsl.ir import Data, SSAValue
 from xdsl.irdl import irdl_attr_definition, operand_def, prop_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import POSITION, Linear, parse_linear
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import fill, operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape, closed_row
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
@@ -189,9 +189,7 @@ class SliceOp(TensorOp):
     positions = prop_def(PositionsAttr)
 
     def __init__(self, source: SSAValue, positions: Positions, type: TensorType) -> None:
-        Operation.__init__(
-            self, operands=[source], properties={"positions": PositionsAttr(positions)}, result_types=[type]
-        )
+        fill(self, [source], {"positions": PositionsAttr(positions)}, [type])
 
     @staticmethod
     def of_batch(source: SSAValue, index: Linear, type: TensorType) -> SliceOp:

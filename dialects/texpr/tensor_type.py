@@ -49,18 +49,18 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def of(shape: Shape, element: Attribute | None = None) -> TensorType:
-        if element is not None:
-            return TensorType(ShapeAttr(shape), element)
-        # Without an element type there is nothing to check, which takes most of the time of a constructor.
+        if element is not None and not _is_number(element):
+            raise VerifyException(_not_numbers(element))
+        # The constructors check all parameters, which takes most of their time.
         attribute, made = object.__new__(ShapeAttr), object.__new__(TensorType)
         object.__setattr__(attribute, "data", shape)
         object.__setattr__(made, "shape", attribute)
-        object.__setattr__(made, "element", NO_ELEMENT)
+        object.__setattr__(made, "element", NO_ELEMENT if element is None else element)
         return made
 
     @property
     def element_or_none(self) -> Attribute | None:
-        return None if isinstance(self.element, NoneAttr) else self.element
+        return None if type(self.element) is NoneAttr else self.element
 
     def verify(self) -> None:
         if not isinstance(self.element, NoneAttr) and not _is_number(self.element):

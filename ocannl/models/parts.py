@@ -54,6 +54,9 @@ class Places:
         """Queries or keys with their positions."""
         if rope not in self.tables:
             self.tables[rope] = rope.tables(self.positions)
+        if self.cache is not None:
+            # What is kept of them is inferred in any case: then rotations find their axes known.
+            oc.infer(x)
         return rope.turned(x, self.tables[rope])
 
     def seen(

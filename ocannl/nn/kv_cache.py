@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 import ocannl as oc
 from ocannl.program.checks import integer
+from ocannl.program.code import computing
 from ocannl.program.dtypes import float_element
 
 
@@ -108,8 +109,7 @@ class KVCache:
         those of all positions so far. With `window`, a position sees that many, itself the last one.
         """
         # The cache has a size of its own: what is open in these is decided here, as by compiling them.
-        oc.infer(keys)
-        oc.infer(values)
+        oc.infer(computing(keys.ir_value) + computing(values.ir_value))
         *batch, count = keys.shape.array[:-2]
         if count > self.length:
             raise oc.ArgumentError(f"{count} positions do not fit into a cache of {self.length}")

@@ -35,7 +35,7 @@ from ocannl.program import graph
 from ocannl.program.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
-from ocannl.program.needed import needed, needed_for
+from ocannl.program.needed import Needed, needed_for
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
 from ocannl.program.values import Value, operation_of, value_of, values_of
@@ -104,8 +104,7 @@ def extract(
 def _extract(
     statements: Sequence[Operation], name: str, numbering: Numbering, ends: Ends
 ) -> ExtractedRoutine:
-    statements, checks = with_checks(statements)
-    used = needed(statements, ends)
+    statements, checks, used = with_checks(statements, ends)
     asked = _asked(used)  # operations do not keep their results, but this does
     ops = list(dict.fromkeys([*used, *map(operation_of, asked)]))
     copier = _Copier(numbering, memory_names(ops))
@@ -147,30 +146,34 @@ def used_outside(argument: ArgumentOp, ops: Iterable[Operation]) -> str:
     )
 
 
-def with_checks(statements: Sequence[Operation]) -> tuple[list[Operation], list[IdCheck]]:
-    """Statements, with those that check ids, each before the first that uses its operation; and the checks,
-    none again while the ids are the same.
+def with_checks(
+    statements: Sequence[Operation], ends: Ends
+) -> tuple[list[Operation], list[IdCheck], list[texpr.TensorOp]]:
+    """Statements, with those that check ids, each before the first that uses its operation; the checks, none
+    again while the ids are the same; and the operations that all of these need, down to `ends`.
     """
     found: list[Operation] = []
     done: dict[Hashable, IdCheck] = {}
     checks: list[IdCheck] = []
-    before = set[Operation]()
+    used: list[texpr.TensorOp] = []
+    unchecked, closure = Needed(ends), Needed(ends)
     reads: dict[Value, frozenset[Key]] = {}
     for statement in statements:
-        ops = [op for op in needed([statement], before.__contains__) if op not in before]
-        new = {check.key: check for op in ops for check in value_of(op).id_checks if check.key not in done}
+        own = [check for op in unchecked.of([statement]) if not ends(op) for check in value_of(op).id_checks]
+        new = {check.key: check for check in own if check.key not in done}
         checks += new.values()
-        found += [*(check.statement for check in new.values()), statement]
-        before.update(ops)
+        added = [*(check.statement for check in new.values()), statement]
+        found += added
+        used += closure.of(added)
         done |= new
-        written = {*written_by(statement)}
+        written = {*written_by(statement)} if done else set[Key]()
         if written:
             done = {
                 key: check
                 for key, check in done.items()
                 if not written & reads_of(values_of(check.statement)[0], reads)
             }
-    return found, checks
+    return found, checks, used
 
 
 def identifier(name: str) -> str:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from ocannl.dialects.scalar.precisions import BOOL, is_float
 from ocannl.passes.texpr.infer_precisions.whole_numbers import Element, WholeNumbers, given_element
 from ocannl.program.expressions import pointwise
 from ocannl.program.needed import needed_for
 from ocannl.program.values import Value, value_of
-
-_kinds: WeakKeyDictionary[Value, Element] = WeakKeyDictionary()
-"""Element types as far as operands tell them, of values that were asked for."""
 
 
 def float_value(value: Value) -> Value:
@@ -29,9 +24,9 @@ def is_integer(value: Value) -> bool:
 
 def _kind(value: Value) -> Element:
     whole = WholeNumbers()
-    for op in needed_for([value], lambda op: value_of(op) in _kinds):
+    for op in needed_for([value], lambda op: value_of(op).element is not ...):
         found = value_of(op)
-        if found not in _kinds:
-            _kinds[found] = given_element(found) or whole.kind(op)
-        whole.kinds[found] = _kinds[found]
-    return _kinds[value]
+        if found.element is ...:
+            found.element = given_element(found) or whole.kind(op)
+        whole.kinds[found] = found.element
+    return whole.kinds[value]

@@ -43,9 +43,14 @@ PLACED = re.compile(r"[^\n]*?:\d+: ")
 def user_frame() -> FrameType | None:
     """The innermost frame that is not of this package: its file is in none of the package's folders."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+    while frame is not None and frame.f_back is not None and _is_own(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+@lru_cache(maxsize=2**12)
+def _is_own(filename: str) -> bool:
+    return filename.startswith(_OWN)
 
 
 def users_text() -> str | None:

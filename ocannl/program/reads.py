@@ -8,8 +8,8 @@ from typing import TypeAlias
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
-from ocannl.program.needed import needed
-from ocannl.program.values import Value, is_memory, memory_key, operation_of, value_of, values_of
+from ocannl.program.needed import needed, needed_for
+from ocannl.program.values import Value, is_memory, memory_key, value_of, values_of
 
 Key: TypeAlias = tuple[Value, bool]
 """A value that owns memory, and whether that is its gradient."""
@@ -18,8 +18,7 @@ Key: TypeAlias = tuple[Value, bool]
 def reads_of(value: Value, known: dict[Value, frozenset[Key]]) -> frozenset[Key]:
     """The memory that a value reads, at any depth; `known` has what was found before, and gets the rest."""
     if value not in known:
-        new = needed([value.op], lambda op: value_of(op) in known)
-        for op in [*new, operation_of(value)]:
+        for op in needed_for([value], lambda op: value_of(op) in known):
             each = value_of(op)
             if each not in known:
                 is_leaf = is_memory(each)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import EllipsisType, MappingProxyType
 from typing import Any, Literal, TypeAlias
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import Operation, OpResult, SSAValue, Use
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.op_helpers import hold_result_weakly, operands_of
@@ -73,6 +73,8 @@ class Value(OpResult[TensorType]):
     """The code that runs with a loss that depends on the value."""
     asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})
     """The gradient and the last value, if they were asked for."""
+    element: Attribute | EllipsisType | None = ...
+    """Its element type as far as operands tell it, once that was asked for."""
     is_settled = False
     """Whether it has its inferred type, and so has all that it depends on."""
     trace: Trace

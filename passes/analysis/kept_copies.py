@@ -6,6 +6,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import KEPT
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import Opaque, accesses, declaration, nodes, ungrouped_steps
@@ -27,7 +28,7 @@ def unwritten(func: FuncOp) -> frozenset[SSAValue]:
 
 def is_kept(nest: Operation) -> bool:
     """Whether a nest writes a copy that is kept between runs."""
-    stores = (op for op in nest.regions[0].block.ops if isinstance(op, StoreOp))
+    stores = (op for op in operations_of(nest.regions[0].block) if type(op) is StoreOp)
     return any(declaration(op.node).mode.data == KEPT for op in stores)
 
 
@@ -44,5 +45,5 @@ def written(func: FuncOp) -> set[SSAValue]:
         if isinstance(step, Opaque):
             found.update(step.operands)
         else:
-            found.update(op.node for op in accesses(step) if isinstance(op, StoreOp))
+            found.update(op.node for op in accesses(step) if type(op) is StoreOp)
     return found

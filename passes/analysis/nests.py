@@ -45,7 +45,7 @@ def functions(module: ModuleOp) -> list[FuncOp]:
 def uncalled(module: ModuleOp) -> list[FuncOp]:
     """The functions that are no bodies of loops."""
     found = functions(module)
-    bodies = {step.body.data for func in found for step in all_steps(func) if isinstance(step, RepeatOp)}
+    bodies = {step.body.data for func in found for step in all_steps(func) if type(step) is RepeatOp}
     return [func for func in found if func.sym_name.data not in bodies]
 
 
@@ -102,7 +102,7 @@ def with_reduced(ops: Iterable[Operation]) -> list[Operation]:
     found: list[Operation] = []
     for op in ops:
         found.append(op)
-        if op.regions and isinstance(op, ReduceOp):
+        if type(op) is ReduceOp:
             found += operations(op.body.block)
     return found
 
@@ -117,9 +117,10 @@ def accesses(step: NestOp | GroupOp) -> list[LoadOp | StoreOp]:
 
 def _add_accesses(block: Block, found: list[LoadOp | StoreOp]) -> None:
     for op in operations_of(block):
-        if type(op) is LoadOp or type(op) is StoreOp:
+        kind = type(op)
+        if kind is LoadOp or kind is StoreOp:
             found.append(op)
-        elif op.regions and isinstance(op, ReduceOp):
+        elif kind is ReduceOp:
             _add_accesses(op.body.block, found)
 
 
@@ -235,10 +236,10 @@ class Accesses:
         accesses = Accesses({}, set(), set())
         reduced: set[str] = set()
         for op in ops:
-            if isinstance(op, ReduceOp):
+            if type(op) is ReduceOp:
                 reduced.update(op.space.names)
-            elif isinstance(op, LoadOp | StoreOp):
-                (accesses.read if isinstance(op, LoadOp) else accesses.written).add(op.node)
+            elif type(op) is LoadOp or type(op) is StoreOp:
+                (accesses.read if type(op) is LoadOp else accesses.written).add(op.node)
                 indices = op.indices.data
                 varies = bool(op.positions) or not reduced.isdisjoint(names_in(indices))
                 accesses._add(op.node, None if varies else indices)
@@ -265,7 +266,7 @@ def renamed(indices: Map | None, renaming: Mapping[str, Linear]) -> Map | None:
 def stores_by_node(nest: NestOp) -> dict[SSAValue, list[StoreOp]]:
     found: dict[SSAValue, list[StoreOp]] = {}
     for op in operations_of(nest.body.block):
-        if isinstance(op, StoreOp):
+        if type(op) is StoreOp:
             found.setdefault(op.node, []).append(op)
     return found
 
@@ -274,6 +275,6 @@ def variable_sizes(nest: NestOp) -> dict[str, int]:
     """The sizes of all iteration variables of a nest, outermost first."""
     sizes = dict(nest.space.data)
     for op in operations(nest.body.block):
-        if isinstance(op, ReduceOp):
+        if type(op) is ReduceOp:
             sizes.update(op.space.data)
     return sizes

@@ -40,7 +40,7 @@ class StructuralNumbering:
         met: list[SSAValue] = []
         self.read(step, words, met, {})
         block = step.regions[0].block
-        nodes = [v for v in met if isinstance(v.owner, NodeOp) and v.owner.parent is not block]
+        nodes = [v for v in met if type(v.owner) is NodeOp and v.owner.parent is not block]
         return self.numbers.setdefault(tuple(words), len(self.numbers)), nodes
 
     def read(self, op: Operation, words: Words, met: list[SSAValue], places: dict[int, int]) -> None:

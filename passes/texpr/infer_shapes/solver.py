@@ -51,10 +51,16 @@ class Solver:
         """
         if not constraints:
             return
-        with self.attempt():
+        mark = self._begin()
+        try:
             for constraint in constraints:
                 self._propagation.add(constraint)
                 self._propagation.run()
+        except BaseException:
+            self._undo_to(mark)
+            raise
+        finally:
+            self._end()
 
     def close(self, leaves: Sequence[Leaf]) -> None:
         """Decides every row and dimension that is still open. Changes nothing, if it raises.
@@ -94,19 +100,27 @@ class Solver:
     @contextmanager
     def attempt(self) -> Generator[None]:
         """A context that undoes everything that was added in it, if an exception leaves it."""
-        store = self._store
-        mark = len(store.log)
-        self._attempts += 1
+        mark = self._begin()
         try:
             yield
         except BaseException:
-            store.undo_to(mark)
-            self._propagation.queue.clear()
+            self._undo_to(mark)
             raise
         finally:
-            self._attempts -= 1
-            if not self._attempts:
-                store.log.clear()
+            self._end()
+
+    def _begin(self) -> int:
+        self._attempts += 1
+        return len(self._store.log)
+
+    def _undo_to(self, mark: int) -> None:
+        self._store.undo_to(mark)
+        self._propagation.queue.clear()
+
+    def _end(self) -> None:
+        self._attempts -= 1
+        if not self._attempts:
+            self._store.log.clear()
 
     def copy(self) -> Solver:
         """An independent solver with the same knowledge."""

@@ -24,7 +24,8 @@ from ocannl.passes.texpr.infer_shapes.infer_shapes import leaves_of, variables
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimTerm, Leaf, Shape
 from ocannl.program import graph
-from ocannl.program.extract import extract, needed
+from ocannl.program.extract import extract
+from ocannl.program.needed import needed
 
 
 def operations(code: oc.Code) -> list[Operation]:
