@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Operation
 
@@ -17,22 +19,23 @@ class LayeredOrigins:
         locations = {id(op.location): op.location for op in routine.walk()}.values()
         own = {id(origin): origin for location in locations for origin in origins(location)}.values()
         self.by_name = {name_of(each): each for origin in own for each in in_each_layer(origin) or (origin,)}
-        self.known: dict[tuple[int, int], LocationAttr] = {}
-        """Locations found before, by the identity of a location and the distance."""
+        self.known: dict[int, dict[int, LocationAttr]] = {}
+        """Locations found before, by the distance and by the identity of a location."""
         self.later: dict[tuple[int, int], LocationAttr] = {}
         """The same of single origins, of which locations have many in common."""
 
-    def move(self, step: Operation, distance: int) -> None:
-        """Gives an operation, and those inside it, the origins of the corresponding ones `distance` layers
-        later.
-        """
-        for op in step.walk():
-            key = id(op.location), distance
-            location = self.known.get(key)
-            if location is None:
-                found = [self._later(origin, distance) for origin in origins(op.location)]
-                location = self.known[key] = union(*found) if found else op.location
-            op.location = location
+    def at(self, distance: int) -> Callable[[LocationAttr], LocationAttr]:
+        """Gives the locations of the corresponding operations `distance` layers later."""
+        known = self.known.setdefault(distance, {})
+
+        def location(own: LocationAttr) -> LocationAttr:
+            found = known.get(id(own))
+            if found is None:
+                later = [self._later(origin, distance) for origin in origins(own)]
+                found = known[id(own)] = union(*later) if later else own
+            return found
+
+        return location
 
     def _later(self, origin: LocationAttr, distance: int) -> LocationAttr:
         key = id(origin), distance

@@ -257,9 +257,9 @@ class Unfolder:
         self.copies = {node.result: [] for node in last}
         declared: list[NodeOp] = []
         for distance in range(1, self.left_out + 1):
+            locations = self.origins.at(distance)
             for node in last:
-                copy = copied(node, {})
-                self.origins.move(copy, distance)
+                copy = copied(node, {}, locations)
                 self.rename(copy, distance)
                 declared.append(copy)
                 self.copies[node.result].append(copy.result)
@@ -295,8 +295,8 @@ class Unfolder:
 
     def copy(self, view: LayerStep, distance: int) -> Operation:
         """A copy of a step of the last layer for the layer `distance` later."""
-        copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
-        self.origins.move(copy, distance)
+        nodes_there = {node: self.at(node, distance) for node in view.nodes}
+        copy = copied(view.step, nodes_there, self.origins.at(distance))
         if isinstance(copy, GroupOp):
             for node in nodes(copy):
                 self.rename(node, distance)
