@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,12 @@ from ocannl.program.default_context import DEFAULT
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here, users_text
 from ocannl.program.retracing import is_tracing
+
+
+def _converted(text: str) -> str:
+    """The tensor in a conversion: `x` of `float(x)` and of `x.item()`."""
+    found = re.fullmatch(r"[\w.]+\((.*)\)|(.*)\.\w+\(\)", text)
+    return text if found is None else found[1] or found[2]
 
 
 class PresentValue:
@@ -35,9 +42,9 @@ class PresentValue:
         except UninitializedError:
             if not is_tracing():
                 raise
-            asked = f"`{users_text() or self.label}`"
-            message = f"{asked} needs a value, but a function is traced before it runs, when there is none"
-            raise UninitializedError(here(f"{message}: compute with the tensor itself")) from None
+            asked = users_text() or self.label
+            message = f"`{asked}` needs a value, but a function is traced before it runs, when there is none"
+            raise UninitializedError(here(f"{message}: write `{_converted(asked)}`, the tensor")) from None
 
     def item(self) -> float:
         """The value of one element as a number of Python. Raises `ArgumentError`, which is a `ValueError`, if

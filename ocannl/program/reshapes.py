@@ -108,7 +108,7 @@ def _way_out(before: Sequence[int], after: Sequence[int]) -> str:
             return f"\n  hint: {[*after[:at], total // others, *after[at + 1 :]]} would fit"
     factors = [n for n in range(1, total + 1) if total % n == 0] if total <= MOST_COUNTED else []
     if 0 < len(factors) <= MOST_FACTORS:
-        return f"\n  hint: the sizes have to be factors of {total}: {', '.join(map(str, factors))}"
+        return f"\n  hint: the sizes multiply to {total}, so each is one of {', '.join(map(str, factors))}"
     return f"\n  hint: the product of the sizes has to be {total}"
 
 

@@ -148,7 +148,7 @@ def _clash(
     if not _is_of_sizes(error) or len(set(found.values())) < 2 or isinstance(origin.op, SliceOp):
         return error.reason.replace(" differ", f" of {note} differ") if note else error.reason
     both = ", ".join([f"{size} in {name}" for name, size in found.items()])
-    return f"{note} is {both}" if note else both
+    return f"axis {note} is {both}" if note else both
 
 
 def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[Side]:
@@ -241,10 +241,10 @@ def _side_lines(side: Side, shape_of: ShapeOf, is_of_sizes: bool) -> list[str]:
     line = f"{head}{_text(shape)}"
     if side.kind is None:
         return [line]
-    line += f"    (its {side.kind} axes)"
     marked = _mark(shape, side.kind, side.axis if isinstance(side.row, Row) else None)
     if marked is None:
-        return [line]
+        return [f"{line}    (it has no {side.kind} axes)"]
+    line += f"    (its {side.kind} axes)"
     start, width = marked
     return [line, " " * (len(head) + start) + "^" * width]
 

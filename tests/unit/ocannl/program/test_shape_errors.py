@@ -76,7 +76,7 @@ class TestShapeClashes:
         spec = "b, w + j | c; j, c -> o => b, w | o"
         message = message_of(oc.ShapeError, lambda: oc.einsum(spec, images, kernel))
         first, *lines = message.splitlines()
-        assert first.endswith(", images, kernel)`: `c` is 3 in `images`, 1 in `kernel`")
+        assert first.endswith(", images, kernel)`: axis `c` is 3 in `images`, 1 in `kernel`")
         assert lines[:4] == [
             "  images: 2,8|3    (its output axes)",
             "              ^",
