@@ -49,6 +49,7 @@ from ocannl.passes.loops.simplify import SimplifyPass
 from ocannl.passes.loops.split_k.split_k import SplitKPass
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
+from ocannl.passes.loops.winograd.winograd import WinogradPass
 from ocannl.passes.texpr.differentiate.differentiate import DifferentiatePass
 from ocannl.passes.texpr.distribute_scans.distribute_scans import DistributeScansPass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
@@ -117,6 +118,7 @@ ON_CPU: tuple[PipelinePass, ...] = (
     OnlineSoftmaxPass,
     *SHARED[SHARED.index(ExpandMathPass) :],
     RematerializePass,
+    WinogradPass,
     TileAndFusePass,
     SchedulePass,
     UnfoldLayersPass,
@@ -139,7 +141,7 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
 GPU_PIPELINES = ("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32")
 
 # The other passes that weigh costs on a processor.
-TARGETED = (OnlineSoftmaxPass, RematerializePass, TileAndFusePass, NontemporalStoresPass)
+TARGETED = (OnlineSoftmaxPass, RematerializePass, WinogradPass, TileAndFusePass, NontemporalStoresPass)
 
 # Stages by the name of their level: the last pass whose text is at that level.
 LEVELS: dict[str, type[ModulePass]] = {

@@ -49,7 +49,7 @@ def over_loops() -> Iterator[type[ModulePass]]:
 
 # Those that leave small programs as they are, that round, or whose results the interpreter does not run.
 APART = {
-    *("online-softmax", "expand-math", "rematerialize", "tile-and-fuse"),
+    *("online-softmax", "expand-math", "rematerialize", "winograd", "tile-and-fuse"),
     *("schedule", "unfold-layers", "nontemporal-stores"),
 }
 PIPELINE = tuple(p for p in over_loops() if p.name not in APART)

@@ -1,0 +1,261 @@
+"""Sums that windows scatter become sums that each element gathers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.index.memref import element_type, memref_shape
+from ocannl.dialects.ir.origins import derive
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import Step, all_steps, names_in, nodes, operations, used_nodes
+from ocannl.passes.rewrites.indices import substitute_indices
+from ocannl.passes.rewrites.rfactor import nest_of
+
+
+@dataclass(frozen=True)
+class Window:
+    """An axis along which a position scatters to `stride*position + dilation*offset`.
+
+    Attributes:
+        position, positions: the variable of the nest, and its size; so `offset`, `offsets`.
+        axis: the one of what is scattered that the position moves along.
+    """
+
+    position: str
+    positions: int
+    offset: str
+    offsets: int
+    stride: int
+    dilation: int
+    axis: int
+
+    @property
+    def padding(self) -> int:
+        """The zeros before the first position, and after the last one."""
+        return self.dilation * (-(-self.offsets // self.stride) - 1)
+
+    def offsets_of(self, phase: int) -> int:
+        """How many offsets reach the elements that leave a remainder, divided by the stride."""
+        return -(-(self.offsets - phase) // self.stride)
+
+    def values(self, phase: int) -> dict[str, Linear]:
+        """Position and offset that reach an element at a turn, of those of a phase. The element has the name
+        of the position, and the turn that of the offset.
+        """
+        turn = Linear.var(self.offset) if self.offsets_of(phase) > 1 else Linear()
+        return {
+            self.position: Linear.var(self.position) + turn * -self.dilation,
+            self.offset: turn * self.stride + Linear((), phase),
+        }
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A nest that adds products to a node: of a load that moves with the positions of windows, and one that
+    moves with their offsets.
+
+    Attributes:
+        moving: the load along the positions.
+        total: what is added to the node, a reduction.
+    """
+
+    nest: NestOp
+    store: StoreOp
+    total: ReduceOp
+    moving: LoadOp
+    windows: tuple[Window, ...]
+
+    @property
+    def names(self) -> set[str]:
+        return {name for window in self.windows for name in (window.position, window.offset)}
+
+    @property
+    def positions(self) -> int:
+        return math.prod(window.positions for window in self.windows)
+
+
+def find_scatter(nest: NestOp) -> Scatter | None:
+    """The scatter that a nest is, if it is one whose windows overlap."""
+    clashing = nest.clashing
+    if not clashing:
+        return None
+    by_type = {kind: [op for op in nest.body.block.ops if type(op) is kind] for kind in ADDED}
+    if any(len(found) != 1 for found in by_type.values()) or len(list(nest.body.block.ops)) != len(ADDED):
+        return None
+    (store,), (total,), (old,), (added,) = by_type.values()
+    assert isinstance(store, StoreOp)
+    assert isinstance(total, ReduceOp)
+    assert isinstance(old, LoadOp)
+    if set(added.operands) != {old.result, total.result} or store.value != added.results[0]:
+        return None
+    if store.positions or old.node != store.node or old.indices != store.indices or old.positions:
+        return None
+    found = [
+        Scatter(nest, store, total, load, find_windows(nest, store, total, load)) for load in factors(total)
+    ]
+    fitting = [scatter for scatter in found if scatter.windows and clashing <= scatter.names]
+    return max(fitting, key=lambda scatter: scatter.positions, default=None)
+
+
+# The operations of a nest that adds a reduction to memory.
+ADDED = (StoreOp, ReduceOp, LoadOp, arith.AddfOp)
+
+
+def factors(total: ReduceOp) -> list[LoadOp]:
+    """Both loads of a sum of products that has nothing else; what is zero adds nothing to it."""
+    product = total.yielded.owner
+    ops = [op for op in total.body.block.ops if isinstance(op, LoadOp)]
+    others = [op for op in total.body.block.ops if not isinstance(op, LoadOp | arith.ExtFOp)]
+    if total.accum.data != "add" or total.where is not None or not isinstance(product, arith.MulfOp):
+        return []
+    widened = [v.owner.input if isinstance(v.owner, arith.ExtFOp) else v for v in product.operands]
+    if len(ops) != 2 or len(others) != 2 or any(op.positions for op in ops):
+        return []
+    return ops if {op.result for op in ops} == set(widened) else []
+
+
+def find_windows(nest: NestOp, store: StoreOp, total: ReduceOp, moving: LoadOp) -> tuple[Window, ...]:
+    """The windows of a nest whose positions are those of a load, as `moving[.., position, ..]`; none if there
+    are others.
+    """
+    sizes, found = dict(nest.space.data), list[Window]()
+    (other,) = (load for load in factors(total) if load is not moving)
+    own, others = names_in(moving.indices.data), names_in(other.indices.data)
+    for index in store.indices.data:
+        if len(index.terms) < 2:
+            continue
+        pair = [name for name, _ in index.terms if name in sizes]
+        positions = [name for name in pair if name in own - others]
+        offsets = [name for name in pair if name in others - own]
+        axes = [k for k, i in enumerate(moving.indices.data) if positions and i.variable == positions[0]]
+        if len(index.terms) != 2 or not len(positions) == len(offsets) == len(axes) == 1:
+            return ()
+        (position,), (offset,) = positions, offsets
+        stride, dilation = index.coefficient(position), index.coefficient(offset)
+        uses = [name for i in (*store.indices.data, *moving.indices.data) for name in i.names]
+        if min(stride, dilation) < 1 or (stride > 1 and dilation > 1) or uses.count(position) != 2:
+            return ()
+        if uses.count(offset) != 1:
+            return ()
+        found.append(Window(position, sizes[position], offset, sizes[offset], stride, dilation, axes[0]))
+    return tuple(found)
+
+
+def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> list[NestOp]:
+    """Replaces a scatter by a padded copy of what moves with the positions, and a sum for each phase; returns
+    the nests of these sums.
+    """
+    nest = scatter.nest
+    padded, before = pad(scatter, labels)
+    after = [gather(scatter, padded.result, phases) for phases in all_phases(scatter.windows)]
+    derive([padded, *before, *after], nest.location)
+    Rewriter.insert_op(padded, InsertPoint.after(nodes(func)[-1]))
+    for step in (*before, *after):
+        Rewriter.insert_op(step, InsertPoint.before(nest))
+    Rewriter.erase_op(nest)
+    if len(after) == 1 and covers(after[0]):
+        store_total(func, after[0])
+    return after
+
+
+def covers(nest: NestOp) -> bool:
+    """Whether a nest stores to each cell of its node once."""
+    (store,) = (op for op in nest.body.block.ops if isinstance(op, StoreOp))
+    sizes, names = dict(nest.space.data), [index.variable for index in store.indices.data]
+    extents = tuple(0 if name is None else sizes.get(name, 0) for name in names)
+    return extents == memref_shape(store.node) and sorted(sizes) == sorted(name or "" for name in names)
+
+
+def store_total(func: FuncOp, nest: NestOp) -> None:
+    """Lets a nest that adds to all cells of a node store there, if a nest before it resets these."""
+    (old,) = (op for op in nest.body.block.ops if isinstance(op, LoadOp))
+    (added,) = (op for op in nest.body.block.ops if isinstance(op, arith.AddfOp))
+    (total,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
+    earlier = all_steps(func)
+    earlier = [step for step in earlier[: earlier.index(nest)] if old.node in used_nodes(step)]
+    if not earlier or not is_reset(earlier[-1]):
+        return
+    added.results[0].replace_all_uses_with(total.result)
+    for op in (added, old, earlier[-1]):
+        Rewriter.erase_op(op)
+
+
+def is_reset(step: Step) -> bool:
+    """Whether a step is a nest that stores zero to each cell of one node, and does nothing else."""
+    if not isinstance(step, NestOp):
+        return False
+    ops = list(step.body.block.ops)
+    stores = [op for op in ops if isinstance(op, StoreOp)]
+    zeros = [op.result for op in ops if isinstance(op, arith.ConstantOp) and is_zero(op)]
+    is_plain = len(ops) == 2 and len(stores) == 1 and stores[0].value in zeros
+    return is_plain and not stores[0].positions and covers(step)
+
+
+def is_zero(constant: arith.ConstantOp) -> bool:
+    return isinstance(constant.value, FloatAttr) and constant.value.value.data == 0
+
+
+def pad(scatter: Scatter, labels: Names) -> tuple[NodeOp, list[NestOp]]:
+    """A node with zeros around the values that move with the positions, and the nests that fill it."""
+    source, type = scatter.moving.node, element_type(scatter.moving.node)
+    around = {window.axis: window.padding for window in scatter.windows}
+    sizes = {window.axis: window.positions for window in scatter.windows}
+    inside = [sizes.get(axis, size) for axis, size in enumerate(memref_shape(source))]
+    shape = [size + 2 * around.get(axis, 0) for axis, size in enumerate(inside)]
+    assert isinstance(source.owner, NodeOp)
+    label = labels.fresh(f"{source.owner.label.data}.padded")
+    node = NodeOp(label, "local", f"{source.owner.label.data} with zeros around", MemRefType(type, shape))
+    names = [f"i{axis}" for axis in range(len(shape))]
+    places = tuple(Linear.of({name: 1}, around.get(axis, 0)) for axis, name in enumerate(names))
+    assert isinstance(type, AnyFloat)
+    zero = arith.ConstantOp(FloatAttr(0.0, type))
+    load = LoadOp(source, identity_map(names))
+    reset = nest_of(
+        f"{label} reset",
+        tuple(zip(names, shape, strict=True)),
+        [zero, StoreOp(zero.result, node.result, identity_map(names))],
+    )
+    filled = nest_of(
+        label, tuple(zip(names, inside, strict=True)), [load, StoreOp(load.result, node.result, places)]
+    )
+    return node, [reset, filled]
+
+
+def all_phases(windows: Sequence[Window]) -> Iterator[tuple[int, ...]]:
+    """The remainders of elements along each axis, divided by its stride, that offsets reach."""
+    ranges = [range(min(window.stride, window.offsets)) for window in windows]
+    return itertools.product(*ranges)
+
+
+def gather(scatter: Scatter, padded: SSAValue, phases: Sequence[int]) -> NestOp:
+    """The nest that adds to all elements of a phase."""
+    nest = scatter.nest.clone()
+    (total,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
+    moving = next(op for op in factors(total) if op.indices == scatter.moving.indices)
+    values, sizes, turns = dict[str, Linear](), dict(nest.space.data), list[tuple[str, int]]()
+    for window, phase in zip(scatter.windows, phases, strict=True):
+        count = window.offsets_of(phase)
+        values |= window.values(phase)
+        sizes[window.position] = window.positions + window.dilation * (count - 1)
+        del sizes[window.offset]
+        turns += [(window.offset, count)] if count > 1 else []
+    substitute_indices(operations(nest.body.block), values)
+    places = list(moving.indices.data)
+    for window in scatter.windows:
+        places[window.axis] += Linear((), window.padding)
+    moving.operands[0] = padded
+    moving.properties["indices"] = MapAttr(tuple(places))
+    nest.properties["space"] = SpaceAttr(tuple(sizes.items()))
+    total.properties["space"] = SpaceAttr((*turns, *total.space.data))
+    return nest
