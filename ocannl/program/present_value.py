@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -26,7 +26,10 @@ class PresentValue:
 
     __slots__ = ()
 
-    label: str
+    if TYPE_CHECKING:
+
+        @property
+        def label(self) -> str: ...
 
     def numpy(self) -> NDArray[Any]:
         """The value now in the default context: that of memory, or of the expression computed now; of shape
