@@ -107,9 +107,19 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 
 # The passes of all GPUs. Few elements search in parallel, in the kernel that uses what they find.
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
-ON_GPU: tuple[PipelinePass, ...] = (
+ON_METAL_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
     *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, SplitKPass, FuseRowsPass, PlanMemoryPass),
+)
+
+# Those of NVIDIA, whose shared memory holds blocks of attention. The pass looks for exponentials, which
+# expand-math replaces.
+ON_GPU: tuple[PipelinePass, ...] = tuple(
+    p
+    for own in ON_METAL_GPU
+    for p in (
+        (WithOptions(OnlineSoftmaxPass, (("kernels", True),)), own) if own is ExpandMathPass else (own,)
+    )
 )
 
 ON_CPU: tuple[PipelinePass, ...] = (
@@ -135,7 +145,7 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
     "gpu-sm_90a": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
     "gpu-sm_90a-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER))),
-    "metal": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_METAL)),
+    "metal": (*ON_METAL_GPU, WithOptions(LowerLoopsToKernelsPass, ON_METAL)),
 }
 # The pipelines whose kernels are for NVIDIA GPUs; in those with tf32, products of f32 may be rounded.
 GPU_PIPELINES = ("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32")

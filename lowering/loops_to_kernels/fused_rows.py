@@ -13,7 +13,6 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
-from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, ForOp
 from ocannl.dialects.kernel.gpu import THREADS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
@@ -160,7 +159,5 @@ def taken_names(group: GroupOp) -> Names:
 
 
 def row_kernel(group: GroupOp) -> LaunchOp:
-    """The kernel of a group. Raises `OcannlError` where points of it, or of a nest, store to one cell."""
-    if group.clashing or any(nest.clashing for nest in group.nests):
-        raise OcannlError(at_line(group, "the points of a group that is a kernel store to different cells"))
+    """The kernel of a group whose points store to different cells."""
     return RowKernel.of(group).launch()

@@ -14,6 +14,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import FRAGMENTS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.lowering.loops_to_kernels.blocks_in_turn import blocks_in_turn, has_products
 from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.fused_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
@@ -32,18 +33,26 @@ def lower_nest(nest: NestOp, options: KernelOptions) -> LaunchOp:
     return contraction(nest, options) or row_reductions(nest) or transposing(nest) or pointwise(nest)
 
 
+def lower_group(group: GroupOp, options: KernelOptions) -> LaunchOp:
+    """The kernel of a group: of rows, or of blocks in turn. Raises `OcannlError` where points of one of its
+    nests store to one cell.
+    """
+    for nest in group.nests:
+        if nest.clashing:
+            raise OcannlError(at_line(nest, "the points of a nest in a group store to different cells"))
+    if group.clashing or group.bounds or has_products(group):
+        return blocks_in_turn(group, options)
+    return row_kernel(group)
+
+
 def lower_function(func: FuncOp, options: KernelOptions) -> None:
     """Puts kernels in place of a function's nests, and of its groups."""
     for nest in nests(func):
         if not has_points(nest):
             Rewriter.erase_op(nest)
     for step in steps(func):
-        if isinstance(step, GroupOp) and step.bounds:
-            raise OcannlError(
-                at_line(step, f"kernels run all points of `{step.label.data}`, which has bounds")
-            )
         if has_points(step) and nests_of(step):
-            launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, options)
+            launch = lower_group(step, options) if isinstance(step, GroupOp) else lower_nest(step, options)
             derive([launch], step.location)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)

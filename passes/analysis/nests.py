@@ -83,6 +83,11 @@ def nests(func: FuncOp) -> list[NestOp]:
     return [nest for step in steps(func) for nest in nests_of(step)]
 
 
+def single_nests(func: FuncOp) -> list[NestOp]:
+    """The nests that are in no group."""
+    return [step for step in steps(func) if isinstance(step, NestOp)]
+
+
 def nests_of(step: NestOp | GroupOp) -> list[NestOp]:
     return [step] if isinstance(step, NestOp) else step.nests
 

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import nests, ungrouped
+from ocannl.passes.analysis.nests import functions, single_nests
 from ocannl.passes.rewrites.gathered_windows import find_scatter, gathered
 
 
@@ -26,9 +26,9 @@ class GatherWindowsPass(ModulePass):
     name = "gather-windows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in ungrouped(op):
+        for func in functions(op):
             labels = labels_of(func)
-            for nest in nests(func):
+            for nest in single_nests(func):
                 scatter = find_scatter(nest)
                 if scatter is not None:
                     gathered(func, scatter, labels)

@@ -15,7 +15,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import points, ungrouped
+from ocannl.passes.analysis.nests import functions, points
 from ocannl.passes.analysis.row_fusion import Member, NestChain
 from ocannl.passes.analysis.shared_reductions import (
     LEAST_REDUCED,
@@ -95,5 +95,5 @@ class FuseRowsPass(ModulePass):
     name = "fuse-rows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in ungrouped(op):
+        for func in functions(op):
             RowGrouper(func, TargetDescription()).run()

@@ -24,7 +24,7 @@ from ocannl.passes.loops.online_softmax.online_groups import GroupBuilder, Onlin
 from ocannl.passes.loops.online_softmax.placement import Placement, placement
 from ocannl.passes.loops.online_softmax.recognize import Softmax, recognize
 from ocannl.passes.loops.online_softmax.row_products import shorten
-from ocannl.passes.loops.online_softmax.score_nests import ScoreNest, ScoreNests, find_score_nests
+from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests, find_score_nests
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 
 # The most rows and keys of a block, and the fewest that keep nests of it busy.
@@ -32,6 +32,8 @@ MOST_ROWS, MOST_KEYS = 64, 256
 LEAST_ROWS, LEAST_KEYS = 16, 64
 # Where a mask hides whole blocks, smaller ones leave out more; so few of them leave out too little.
 MOST_KEYS_HIDDEN, LEAST_BLOCKS = 128, 4
+# Those of a GPU, which its shared memory holds, and the fewest blocks of keys that a kernel goes through.
+KERNEL_BLOCK, LEAST_KEYS_OF_KERNEL, LEAST_TURNS = BlockSizes(64, 32), 16, 4
 # The part of the second-level cache that the scores of a block of rows may take for all keys.
 NEAR = 1 / 2
 
@@ -74,9 +76,24 @@ def blocks_of(func: FuncOp, softmax: Softmax, target: TargetDescription) -> Bloc
     return found if large and (is_far or hides) else None
 
 
-def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace) -> bool:
+def kernel_blocks_of(func: FuncOp, softmax: Softmax) -> BlockSpace | None:
+    """The blocks of kernels for a GPU; None where lengths have no parts that are good for blocks, or too few.
+
+    Blocks of one threadgroup run in turn, so a mask may hide some.
+    """
+    nests, most = softmax.nests, KERNEL_BLOCK
+    rows, length = nests.shape[nests.rows], nests.shape[nests.keys]
+    sizes = BlockSizes(largest_divisor(rows, most.rows), largest_divisor(length, most.keys))
+    if sizes.rows < LEAST_ROWS or sizes.keys < LEAST_KEYS_OF_KERNEL or length < LEAST_TURNS * sizes.keys:
+        return None
+    found = BlockSpace.of(func, nests, sizes)
+    found.visible = visible_blocks(softmax, found)
+    return found
+
+
+def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) -> bool:
     """Replaces the nests of a softmax by groups over blocks. Whether there is a place for these."""
-    if any(place(func, softmax, sums) is None for sums in all_sums(softmax)):
+    if any(place(func, softmax, sums) is None for sums in all_sums(softmax, kernels)):
         return False
     while shorten(softmax):
         again = softmax_of(func, softmax.maximum.reductions[0])
@@ -85,14 +102,21 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace) -> bool:
     first = [softmax.maximum, *softmax.sums]
     space.nests = softmax.nests
     insert(func, softmax, OnlineBuilder(func, softmax, space, first))
-    for sums in softmax.levels:
+    _, *later = all_sums(softmax, kernels)
+    for sums in later:
         insert(func, softmax, GroupBuilder(func, softmax, space, sums))
     return True
 
 
-def all_sums(softmax: Softmax) -> list[list[ScoreNest]]:
-    """The sums of each group."""
-    return [[softmax.maximum, *softmax.sums], *softmax.levels]
+def all_sums(softmax: Softmax, kernels: bool) -> list[list[ScoreNest]]:
+    """The sums of each group. In kernels, sums over keys are apart from those over rows, so that what is
+    added up is that of one block of threads.
+    """
+    levels = softmax.levels
+    if kernels:
+        parts = [[s for s in sums if s.kind is kind] for sums in levels for kind in (Kind.ROWS, Kind.KEYS)]
+        levels = [sums for sums in parts if sums]
+    return [[softmax.maximum, *softmax.sums], *levels]
 
 
 def place(func: FuncOp, softmax: Softmax, sums: Sequence[ScoreNest]) -> Placement | None:
@@ -132,16 +156,22 @@ class OnlineSoftmaxPass(TargetOptions, ModulePass):
     Blocks that a causal mask hides are left out. Nothing is done where there are none, and the scores of a
     block of rows stay in the second-level cache anyway; or where lengths have no divisors that are good for
     blocks.
+
+    Attributes:
+        kernels: the groups are for a GPU, where each becomes a kernel, with blocks for its shared memory.
     """
 
     name = "online-softmax"
+
+    kernels: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):
             inside = set[SSAValue]()
             for softmax in softmaxes(func):
-                space = blocks_of(func, softmax, self.target)
-                if space is not None and rewrite(func, softmax, space):
+                own = kernel_blocks_of(func, softmax) if self.kernels else None
+                space = own if self.kernels else blocks_of(func, softmax, self.target)
+                if space is not None and rewrite(func, softmax, space, self.kernels):
                     inside.update(softmax.nests.wide)
             if inside:
                 remove_dead_stores(func)

@@ -30,7 +30,7 @@ from ocannl.passes.analysis.contractions import (
 )
 from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import nests, nodes, operations, points, ungrouped
+from ocannl.passes.analysis.nests import functions, nodes, operations, points, single_nests
 from ocannl.passes.analysis.shared_reductions import choose_lanes, is_long, shared_variable
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import substitute_indices
@@ -162,9 +162,9 @@ class SplitKPass(ModulePass):
     name = "split-k"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in ungrouped(op):
+        for func in functions(op):
             labels = Names({node.label.data for node in nodes(func)})
-            for nest in nests(func):
+            for nest in single_nests(func):
                 split = choose_split(nest)
                 if split is not None and isinstance(split.reduce.result.type, Float32Type | Float64Type):
                     split_sum(func, nest, split, labels)

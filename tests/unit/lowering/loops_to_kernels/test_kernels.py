@@ -307,8 +307,8 @@ loops.func @nothing {
 """
         assert sum(isinstance(op, LaunchOp) for op in check(text).walk()) == 1
 
-    def test_points_of_a_group_that_share_a_cell(self):
-        text = """
+    def test_points_of_a_group_that_share_a_cell_run_in_turn(self):
+        module = check("""
 loops.func @group {
   %y = assign.node "y" on_device : memref<4xf32>
   loops.group "y" (i = 4) {
@@ -319,8 +319,25 @@ loops.func @group {
     }
   }
 }
+""")
+        (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp))
+        assert launch.blocks == 1
+
+    @pytest.mark.parametrize("place", ["i", "0"])
+    def test_points_of_a_nest_in_a_group_that_share_a_cell(self, place: str):
+        text = f"""
+loops.func @group {{
+  %y = assign.node "y" on_device : memref<4xf32>
+  loops.group "y" (i = 4) {{
+    loops.nest "y" (k = 3) {{
+      %c = loops.load %y[{place}]
+      %d = arith.addf %c, %c : f32
+      loops.store %d, %y[{place}]
+    }}
+  }}
+}}
 """
-        with pytest.raises(OcannlError, match="a group that is a kernel store to different cells"):
+        with pytest.raises(OcannlError, match="the points of a nest in a group store to different cells"):
             lowered(text)
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from support.attention import BATCH, CASES, HEADS, KEYS, QUERIES, Array, leaf, numbers, some_hidden, step_of
 from support.interpret_loops import run_func
 from support.nests import compare, parse_module, random_arrays
 from xdsl.context import Context
@@ -20,37 +17,15 @@ from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.passes.loops.online_softmax import online_softmax
 from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
 
-Array = NDArray[Any]
-Attention = Callable[[oc.Tensor, oc.Tensor, oc.Tensor], oc.Tensor]
-
-BATCH, QUERIES, KEYS, HEADS, FEATURES = 2, 48, 192, 4, 5
-
-
-def numbers(*shape: int, seed: int) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def leaf(label: str, value: Array) -> oc.Tensor:
-    """A parameter whose first two axes are batch axes, and the others outputs."""
-    return oc.param(label, value, batch=value.shape[:2], output=value.shape[2:], input=[])
-
-
-def step_of(attend: Attention, kv_heads: int = HEADS, *, keys: int = KEYS, gradients: bool = True) -> oc.Code:
-    q = leaf("q", numbers(BATCH, QUERIES, HEADS, FEATURES, seed=1))
-    k, v = (leaf(label, numbers(BATCH, keys, kv_heads, FEATURES, seed=s)) for s, label in enumerate("kv", 2))
-    y = attend(q, k, v).named("y")
-    zeros = sum((oc.set(p.grad, 0) for p in (q, k, v)), oc.Code())
-    return oc.forward(y) + zeros + y.backprop if gradients else oc.forward(y)
-
 
 def text_before(code: oc.Code) -> str:
     """The nests that the pass finds."""
     return oc.Context.cpu(threads=1).compile(code, name="f").ir("reuse-reductions")
 
 
-def applied(text: str):
+def applied(text: str, kernels: bool = False):
     module = parse_module(text)
-    OnlineSoftmaxPass(l2_bytes=1).apply(Context(), module)
+    OnlineSoftmaxPass(l2_bytes=1, kernels=kernels).apply(Context(), module)
     module.verify()
     (func,) = functions(module)
     return func
@@ -60,37 +35,6 @@ def groups(text: str) -> list[GroupOp]:
     return [op for op in applied(text).body.block.ops if isinstance(op, GroupOp)]
 
 
-def mask(visible: Array) -> oc.Tensor:
-    return oc.param("mask", visible.astype(np.float32), batch=[QUERIES], output=[], input=[KEYS])
-
-
-def some_hidden() -> Array:
-    """Whole blocks of keys are hidden from some rows, and all keys from one."""
-    visible = np.random.default_rng(7).random((QUERIES, KEYS)) < 0.5
-    visible[3:20, :64], visible[30, :] = False, False
-    return visible
-
-
-def dropped(q: oc.Tensor, k: oc.Tensor, v: oc.Tensor) -> oc.Tensor:
-    drop = nn.dropout(0.3)
-    weights = nn.softmax(spec="... | ... t -> ...", temperature=2.0)
-    return nn.dot_product_attention(q, k, v, weights_of=lambda scores: drop(weights(scores), 3))
-
-
-CASES: dict[str, tuple[Attention, int]] = {
-    "plain": (nn.dot_product_attention, HEADS),
-    "causal": (lambda q, k, v: nn.dot_product_attention(q, k, v, nn.causal_mask()), HEADS),
-    "masked": (lambda q, k, v: nn.dot_product_attention(q, k, v, mask(some_hidden())), HEADS),
-    "grouped": (lambda q, k, v: nn.dot_product_attention(q, k, v, num_kv_heads=2), 2),
-    "grouped, causal": (
-        lambda q, k, v: nn.dot_product_attention(q, k, v, nn.causal_mask(), num_kv_heads=2),
-        2,
-    ),
-    "capped": (lambda q, k, v: nn.dot_product_attention(q, k, v, soft_cap=3.0), HEADS),
-    "dropped": (dropped, HEADS),
-}
-
-
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(online_softmax, "MOST_ROWS", 16)
@@ -98,11 +42,13 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(online_softmax, "MOST_KEYS_HIDDEN", 64)
 
 
+@pytest.mark.parametrize("kernels", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_values_and_gradients_are_kept(case: str):
+def test_values_and_gradients_are_kept(case: str, kernels: bool):
+    """Gradients are one group; for a GPU, those of queries are apart from those of keys and values."""
     attend, kv_heads = CASES[case]
     text = text_before(step_of(attend, kv_heads))
-    before, after = functions(parse_module(text))[0], applied(text)
+    before, after = functions(parse_module(text))[0], applied(text, kernels)
     expected = random_arrays(before)
     if "mask" in expected:
         expected["mask"][...] = some_hidden()
@@ -111,7 +57,9 @@ def test_values_and_gradients_are_kept(case: str):
     run_func(after, found)
     compare(found, expected, 1e-5)
     made = [op for op in after.body.block.ops if isinstance(op, GroupOp)]
-    assert len(made) == 2
+    assert len(made) == (3 if kernels else 2)
+    if kernels:
+        assert all(len(group.clashing) <= 1 for group in made)
     scores = BATCH * QUERIES * HEADS * KEYS * 4
     assert all(byte_size(node) < scores for node in nodes(after) if node.mode.data == "local")
 
