@@ -4,19 +4,31 @@
 
 A routine has expressions, products, gathers, parts, updates of memory by static indices, and gradients; it is
 called and looped over. An access outside of an array raises `oc.DeviceError`; ids that are no positions are
-told, and go on.
+told, and go on. Some have `Features`, too, whose values are compared with NumPy's. Several are compiled
+together, for one of several processors: where something fails, each is run alone.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.random import Generator
 
 import ocannl as oc
+
+from .random_features import Feature, Features
+
+# The processors that code is for: what a machine lacks is not run there.
+TARGETS = (None, None, "x86-64-v3")
+COUNT = 5
+FEATURES = 0.5
+"""The share of routines with a feature."""
+UNCHECKED = 0.3
 
 POINTWISE: tuple[Callable[..., oc.Tensor], ...] = (*(oc.relu, oc.exp2, oc.sin, oc.sign, oc.floor, oc.abs),)
 ALONG = (oc.cumsum, oc.cummax, oc.flip, oc.sort, lambda t, axis: oc.roll(t, 2, axis))
@@ -61,7 +73,10 @@ class Routine:
 
     def reduced(self, t: oc.Tensor) -> oc.Tensor:
         how = (oc.sum, oc.max, oc.mean, oc.prod)[self.chance.integers(4)]
-        return how(t, self.axis(t), bool(self.chance.integers(2))) if t.ndim else t
+        axis = self.axis(t) if t.ndim else 0
+        if t.ndim and t.shape[axis] == 0:
+            how = oc.sum
+        return how(t, axis, bool(self.chance.integers(2))) if t.ndim else t
 
     def part(self, t: oc.Tensor) -> oc.Tensor:
         if not t.ndim:
@@ -88,49 +103,71 @@ class Routine:
         rows = oc.rearrange(t, "a b -> a b")
         return oc.einsum("a | b; c | b => a | c", rows, rows)
 
-    def code(self) -> tuple[oc.Code, oc.Tensor]:
+    def statements(self, i: oc.Index) -> None:
         """The forward computation, a gradient, and memory that is written in parts along a static index."""
         last = self.pool[-1]
-        count = int(self.chance.integers(1, 6))
-        i = oc.index("i", count)
-        total = oc.node("total", output=[count, 7], init=0.0)
-        table = oc.data(self.chance.normal(size=(count, 7)).astype(np.float32), label="table")
-        with oc.code("random") as code:
-            total[i, 2:] += table[i][: int(self.chance.integers(1, 6))].sum() + last.sum()
-            total[self.chance.integers(count), ::2] *= 0.5
-            oc.run(oc.forward(last))
-            if last.dtype.kind == "f" and self.chance.random() < 0.5:
-                oc.run(oc.forward(oc.grad(last.sum(), self.pool[0])))
-        return code, total
+        total = oc.node("total", output=[COUNT, 7], init=0.0)
+        table = oc.data(self.chance.normal(size=(COUNT, 7)).astype(np.float32), label="table")
+        total[i, 2:] += table[i][: int(self.chance.integers(1, 6))].sum() + last.sum()
+        total[self.chance.integers(COUNT), ::2] *= 0.5
+        oc.run(oc.forward(last))
+        if last.dtype.kind == "f" and self.chance.random() < 0.5:
+            oc.run(oc.forward(oc.grad(last.sum(), self.pool[0])))
 
 
-def tells_of_ids(chance: Generator) -> bool:
-    """Runs a routine; whether it told of ids outside. Raises what else it raises."""
-    ctx = oc.Context.cpu(threads=int(chance.integers(1, 3)))
+def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
+    """Runs routines together; whether they told of ids outside. Raises what else is raised."""
+    chance = np.random.default_rng(seeds[0])
+    target = TARGETS[chance.integers(len(TARGETS))]
+    # Checked code adds up products in plain loops, so some routines are not checked.
+    own = {"OCANNL_CHECK": "0"} if chance.random() < UNCHECKED else {}
+    with patch.dict(os.environ, own):
+        ctx = oc.Context.cpu(threads=int(chance.integers(1, 3)), target=target)
+    i, features = oc.index("i", COUNT), list[Feature]()
     try:
-        code, _ = Routine(chance).code()
+        with oc.code("random") as code:
+            for seed in seeds:
+                own = np.random.default_rng(seed)
+                Routine(own).statements(i)
+                features += Features(own).some(int(own.random() < FEATURES))
+            for feature in features:
+                oc.run(oc.forward(feature.value))
         step = ctx.compile(code)
         step(i=0)
         step.run_loop(epochs=2)
     except oc.OcannlError as error:
         if "is none" not in str(error):
             raise
-        return True
-    return False
+        told = True
+    else:
+        told = False
+    for feature in features:
+        feature.check(ctx[feature.value])
+    return told
 
 
-def fuzz(count: int, seed: int) -> int:
-    """Runs so many routines; returns how many told of ids outside. What else they raise notes the seed."""
+def fuzz(count: int, seed: int, together: int = 8) -> int:
+    """Runs so many routines, some in one; returns how often ids outside were told. What else they raise notes
+    the seeds.
+    """
     told = 0
-    for number in range(count):
+    for first in range(0, count, together):
+        seeds = [(seed, number) for number in range(first, min(first + together, count))]
         try:
-            told += tells_of_ids(np.random.default_rng((seed, number)))
-        # Whatever it is, its seed is noted, and it goes on.
+            told += tells_of_ids(seeds)
+        # Whatever it is, its seeds are noted, as few as do it.
         except Exception as error:
-            error.add_note(f"the seed is {(seed, number)}")
+            for one in seeds if len(seeds) > 1 else ():
+                try:
+                    tells_of_ids([one])
+                except Exception as alone:
+                    alone.add_note(f"the seed is {one}")
+                    raise
+            error.add_note(f"the seeds are {seeds}")
             raise
-        if number % 1000 == 999:
-            print(f"{number + 1} routines, {told} told of ids", flush=True)
+        done = seeds[-1][1] + 1
+        if done % 1000 < together:
+            print(f"{done} routines, told of ids {told} times", flush=True)
     return told
 
 
