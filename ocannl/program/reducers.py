@@ -7,7 +7,7 @@ order of memory: batch, output, input axes. With `keep`, reduced axes stay, with
 from __future__ import annotations
 
 from ocannl.program.derivatives import stop_gradient
-from ocannl.program.reductions import Axes
+from ocannl.program.reductions import Axes, Reduction
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 
 
@@ -27,12 +27,14 @@ def mean(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
 
 
 def max(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
-    """The greatest element along axes; its gradient goes to each element that attains it."""
+    """The greatest element along axes; its gradient goes to each element that attains it. Raises `ShapeError`
+    where there are no elements, as far as sizes are known; `oc.einmax` gives -inf.
+    """
     return as_tensor(t).max(axes, keep)
 
 
 def min(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
-    """The least element along axes; its gradient goes to each element that attains it."""
+    """The least element along axes, as `oc.max`."""
     return as_tensor(t).min(axes, keep)
 
 
@@ -51,7 +53,7 @@ def logsumexp(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
     tensor = as_tensor(t)
 
     def top(keep: bool) -> Tensor:
-        greatest = stop_gradient(tensor.max(axes, keep))
+        greatest = stop_gradient(Tensor(Reduction(tensor.ir_value, axes, keep).reduce("max")))
         return pointwise("where", pointwise("isfinite", greatest), greatest, 0.0)
 
     total = pointwise("exp", tensor - top(keep=True)).sum(axes, keep)

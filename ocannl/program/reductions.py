@@ -89,6 +89,11 @@ class Reduction:
         dims = [self.dims[_name(axis)] for axis in self.reduced]
         return [dim.size if isinstance(dim, Dim) and dim.basis is None else None for dim in dims]
 
+    def check_elements(self, so: str) -> None:
+        """Raises `ShapeError` where it is known that there are no elements; `so` says what follows."""
+        if 0 in self.sizes:
+            raise ShapeError(here(f"`{tensor_name(self.value)}` has no elements there, so {so}"))
+
     def divided(self, total: Value, less: int = 0) -> Value:
         """A total divided by the number of elements that it has, less some, and at least by 0."""
         sizes = [size for size in self.sizes if size is not None]
@@ -112,8 +117,7 @@ class Reduction:
         """The number of the first element, in the order of memory, that attains an extreme, or that is no
         number. Raises `ShapeError` where there are no elements.
         """
-        if 0 in self.sizes:
-            raise ShapeError(here(f"`{tensor_name(self.value)}` has no elements there, so none is first"))
+        self.check_elements("none is first")
         extreme = self.reduce(accum, last=False)
         dims = [self.dims[_name(axis)] for axis in self.reduced]
         others: list[tuple[Value, Slot | str]] = [(extreme, self.left)]
@@ -147,8 +151,12 @@ class Reducible(ABC, Generic[TensorT]):
     @abstractmethod
     def _of(self, value: Value) -> TensorT: ...
 
-    def _reduced(self, accum: str, axes: Axes, keep: bool, term: Term = X) -> TensorT:
-        reduced = Reduction(self._value(), axes, keep).reduce(accum, term)
+    def _reduced(self, accum: str, axes: Axes, keep: bool, none: str | None = None) -> TensorT:
+        """An accumulation; `none` says what there is not where there are no elements, if that is an error."""
+        reduction = Reduction(self._value(), axes, keep)
+        if none is not None:
+            reduction.check_elements(none)
+        reduced = reduction.reduce(accum)
         note_reduction(reduced.op, reduced)
         return self._of(reduced)
 
@@ -167,12 +175,14 @@ class Reducible(ABC, Generic[TensorT]):
         return self._reduced("mul", axes, keep)
 
     def max(self, axes: Axes = None, keep: bool = False) -> TensorT:
-        """The greatest element. Its gradient goes to each element that attains it."""
-        return self._reduced("max", axes, keep)
+        """The greatest element. Its gradient goes to each element that attains it. Raises `ShapeError` where
+        there are none, as far as sizes are known.
+        """
+        return self._reduced("max", axes, keep, "none is greatest")
 
     def min(self, axes: Axes = None, keep: bool = False) -> TensorT:
-        """The least element. Its gradient goes to each element that attains it."""
-        return self._reduced("min", axes, keep)
+        """The least element, as `max`."""
+        return self._reduced("min", axes, keep, "none is least")
 
     def any(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """1 where an element is not 0, else 0."""

@@ -112,7 +112,9 @@ def nadam(
     decoupled_weight_decay: bool = False,
     **common: Unpack[Common],
 ) -> Optimizer:
-    """Adam with Nesterov's momentum (Dozat, 2016), as PyTorch's `NAdam`."""
+    """Adam with Nesterov's momentum (Dozat, 2016), as PyTorch's `NAdam`, to rounding: the product of its
+    weights is kept in f32 for parameters of any precision, as there.
+    """
     return _optimizer(rules.nadam, locals())
 
 
@@ -169,8 +171,8 @@ def muon(
     adjust_lr_fn: Literal["original", "match_rms_adamw"] = "original",
     **common: Unpack[Common],
 ) -> Optimizer:
-    """Muon (Jordan et al., 2024), as PyTorch's `Muon`, but computed in the parameter's precision: momentum
-    made orthogonal. For matrices, whose rows may have any number of axes; other parameters need a second
-    optimizer.
+    """Muon (Jordan et al., 2024), as PyTorch's `Muon`: momentum made orthogonal. For matrices, whose rows may
+    have any number of axes; other parameters need a second optimizer. It is computed in the parameter's
+    precision: PyTorch's rounds these iterations to bf16, so that its steps differ by some thousandths.
     """
     return _optimizer(rules.muon, locals())

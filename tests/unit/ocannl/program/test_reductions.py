@@ -11,6 +11,7 @@ import pytest
 from support.tensors import Array
 
 import ocannl as oc
+from ocannl import nn
 
 NAMES = ["sum", "prod", "max", "min", "any", "all", "mean", "var", "std", "argmax", "argmin"]
 SMOOTH = ["sum", "prod", "max", "min", "mean", "var", "std"]
@@ -116,6 +117,21 @@ def test_positions_of_extremes():
     assert CTX[nothing.argmax(1)].shape == (0,)
     with pytest.raises(oc.ShapeError, match="has no elements there"):
         nothing.argmax(0)
+
+
+def test_no_element_is_greatest():
+    """As in NumPy and PyTorch; sums and products of nothing are 0 and 1, and logarithms of sums -inf."""
+    nothing = oc.zeros((0, 3))
+    for extreme in (nothing.max, nothing.min, lambda axes=None: oc.max(nothing, axes)):
+        with pytest.raises(oc.ShapeError, match=r"no elements there, so none is (greatest|least)"):
+            extreme()
+        with pytest.raises(oc.ShapeError, match="has no elements there"):
+            extreme(0)
+        assert CTX[extreme(1)].shape == (0,)
+    np.testing.assert_array_equal(CTX[nothing.prod(0)], [1, 1, 1])
+    np.testing.assert_array_equal(CTX[oc.logsumexp(nothing, 0)], [-np.inf] * 3)
+    np.testing.assert_array_equal(CTX[oc.einmax("a | b => b", nothing)], [-np.inf] * 3)
+    assert CTX[nn.softmax()(oc.zeros((3, 0)))].shape == (3, 0)
 
 
 @pytest.mark.parametrize("axes", ["rows", 3, (0, 0), 1.5, (0, "batch")])
