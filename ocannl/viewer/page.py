@@ -29,7 +29,7 @@ from ocannl.viewer.reasons import Tiles, pictures_of_reasons
 INFERRED = "infer-precisions"
 # A file of more lines is shown only around the lines that the program comes from.
 MOST_LINES, AROUND = 4000, 20
-SCRIPTS = ("data.js", "highlight.js", "panes.js", "graph.js", "charts.js", "page.js")
+SCRIPTS = ("data.js", "highlight.js", "reasons.js", "panes.js", "graph.js", "charts.js", "page.js")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ const si = (number, unit) => {
   return `${+number.toPrecision(3)} ${steps[k]}${unit}`;
 };
 const time = (seconds) => seconds >= 1e-3 ? `${+(seconds * 1e3).toPrecision(3)} ms` : `${+(seconds * 1e6).toPrecision(3)} us`;
-const hue = (k) => `hsl(${(k * 137.5) % 360} 55% 55%)`;
+// Colours of many things: hues with a lightness on which text can be read, dark or light.
+const hue = (k) => `--hue:${(k * 137.5) % 360}`;
 
 // The schedule: the arrays of a nest with the register tile over them, which follows the pointer.
 function scheduleView(program) {
@@ -18,6 +19,7 @@ function scheduleView(program) {
     return pointing(button, program.sets[nest.origins]);
   });
   list.append(...buttons);
+  roving(buttons);
   const show = (nest, button) => {
     for (const other of buttons) other.setAttribute("aria-current", other === button);
     stage.replaceChildren(...schedulePicture(nest));
@@ -45,9 +47,19 @@ function schedulePicture(nest) {
   return [
     make("h2", {}, nest.label), make("code", {}, nest.schedule || "no schedule: loops as written"),
     make("p", {}, `loops, outermost first: ${[...loops, ...reduced].join("; ") || "none"}`),
-    make("p", { class: "quiet" }, "Coloured: what one register tile touches; point at an array to move the tile. Lines: tiles; shades: tasks of threads."),
+    make("p", { class: "quiet" }, "Coloured: what one register tile touches; point at an array, or use the arrow keys in it, to move the tile. Lines: tiles; shades: tasks of threads."),
     make("div", { style: "display:flex;flex-wrap:wrap;gap:24px" }, ...drawings.map((drawing) => drawing.element)),
+    ...tileTable(nest.tiles),
   ];
+}
+
+// Why a nest has its tile: what the cost model expects of the cheapest candidates, and what was measured.
+function tileTable(tiles) {
+  if (!tiles.length) return [];
+  const least = Math.max(1, Math.min(...tiles.map(([, cycles]) => cycles)));
+  const rows = tiles.map(([name, cycles, times, own]) => make("tr", own ? { class: "own" } : {}, make("th", { scope: "row" }, own ? `${name}, its own` : name),
+    make("td", {}, cycles.toLocaleString("en")), make("td", {}, `${(cycles / least).toFixed(2)} times the cheapest`), make("td", {}, times === null ? "" : `${times.toFixed(2)} times the fastest`)));
+  return [make("h2", {}, "Tiles that it could have"), make("table", {}, make("thead", {}, headings("tile", "cycles expected", "", "measured")), make("tbody", {}, ...rows))];
 }
 
 // An array's last two axes to scale. Axes before them are fixed at what the tile's point says.
@@ -58,7 +70,7 @@ function arrayPicture(array, nest) {
   const scale = Math.min(300 / columns, 300 / rows, 18), width = Math.max(columns * scale, 4), height = Math.max(rows * scale, 4);
   const all = { ...nest.space, ...nest.reduced };
   const extent = (coefficients) => Object.entries(coefficients).reduce((sum, [name, c]) => sum + Math.abs(c) * ((nest.tile[name] || (name in nest.reduced ? all[name] : 1)) - 1), 1);
-  const svg = draw("svg", { width: width + 2, height: height + 2, role: "img", "aria-label": `${array.name}: ${array.axes.map(([size]) => size).join(" x ")}` },
+  const svg = draw("svg", { width: width + 2, height: height + 2, role: "img", tabindex: 0, class: "array", "aria-label": `${array.name}: ${array.axes.map(([size]) => size).join(" x ")}` },
     draw("rect", { class: "box", x: 1, y: 1, width, height }));
   const variable = (coefficients) => Object.keys(coefficients).find((name) => name in nest.space && Math.abs(coefficients[name]) === 1);
   const names = axes.map(([, coefficients]) => variable(coefficients));
@@ -78,9 +90,11 @@ function arrayPicture(array, nest) {
   });
   const mark = draw("rect", { fill: array.is_written ? "var(--accent)" : "var(--string)", "fill-opacity": 0.65 });
   svg.append(mark);
+  let now = {};
   const picture = {
     element: make("figure", { style: "margin:0" }, svg, make("figcaption", {}, `${array.is_written ? "writes" : "reads"} ${array.name} [${array.axes.map(([size]) => size).join(", ")}]`)),
     move(at) {
+      now = at;
       const places = axes.map(([size, coefficients]) => {
         const start = Object.entries(coefficients).reduce((sum, [name, c]) => sum + c * (at[name] || 0), 0);
         return [Math.max(0, Math.min(start, size - 1)), Math.min(extent(coefficients), size)];
@@ -89,6 +103,13 @@ function arrayPicture(array, nest) {
       filled(mark, { x: 1 + x * scale, y: 1 + y * scale, width: Math.max(Math.min(wide, columns - x) * scale, 2), height: Math.max(Math.min(tall, rows - y) * scale, 2) }, []);
     },
   };
+  svg.addEventListener("keydown", (event) => {
+    const [axis, step] = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [1, -1], ArrowRight: [1, 1] }[event.key] || [];
+    const name = names[axis], tile = nest.tile[name] || 1;
+    if (axis === undefined || !name) return;
+    event.preventDefault();
+    picture.onpoint({ ...now, [name]: Math.max(0, Math.min((now[name] || 0) + step * tile, Math.floor((all[name] - 1) / tile) * tile)) });
+  });
   svg.addEventListener("pointermove", (event) => {
     const { left, top } = svg.getBoundingClientRect(), at = {};
     [(event.clientY - top) / scale, (event.clientX - left) / scale].forEach((place, axis) => {
@@ -114,25 +135,27 @@ function memoryView(program) {
     inside.forEach((node, k) => {
       const x = 70 + (node.first / steps) * width, wide = Math.max(1.5, ((node.last - node.first + 1) / steps) * width);
       const tall = Math.max(1, (node.bytes / bytes) * height), y = height - (node.offset / bytes) * height - tall;
-      const rect = draw("rect", { x, y, width: wide, height: tall, fill: hue(k), "fill-opacity": 0.75, stroke: "var(--back)", "stroke-width": 0.5 });
+      const rect = draw("rect", { class: "hued", x, y, width: wide, height: tall, style: hue(k) });
       const first = program.steps[node.first], last = program.steps[node.last];
       const words = `${node.label}: ${si(node.bytes, "B")} at ${node.offset}, from ${first ? first.label : node.first} to ${last ? last.label : node.last}`;
       const mark = pointing(draw("g", { class: "mark" }, rect, draw("title", {}, words)), program.sets[node.origins], words);
-      marks.push([rect, program.sets[node.origins]]);
+      marks.push([rect, program.sets[node.origins], mark]);
       svg.append(mark);
       if (wide > 60 && tall > 13) mark.append(draw("text", { x: x + 4, y: y + 12, "pointer-events": "none" }, node.label.slice(0, Math.floor(wide / 8))));
     });
+    roving(marks.map(([, , mark]) => mark));
     for (let k = 0; k <= 4; k++) svg.append(draw("text", { class: "quiet", x: 0, y: height - (k / 4) * height + (k === 4 ? 10 : 0) }, si((bytes * k) / 4, "B")));
     for (let k = 0; k <= 8; k++) svg.append(draw("text", { class: "quiet", x: 70 + (k / 8) * width, y: height + 18, "text-anchor": k === 8 ? "end" : "start" }, `${Math.round((steps * k) / 8)}`));
     svg.append(draw("text", { class: "quiet", x: 70 + width / 2, y: height + 36 }, "kernels, in the order in which they run"));
     const own = outside.reduce((sum, node) => sum + node.bytes, 0);
-    const rows = outside.map((node) => pointing(make("tr", {}, make("td", {}, node.label), make("td", {}, si(node.bytes, "B")), make("td", {}, node.mode), make("td", {}, node.why)), program.sets[node.origins]));
+    const rows = outside.map((node) => pointingRow(node.label, program.sets[node.origins], si(node.bytes, "B"), node.mode, node.why));
+    roving(rows.map((row) => row.querySelector("button")));
     stage.append(make("h2", {}, `Arena: ${si(inside.length ? bytes : 0, "B")}, shared by ${inside.length} nodes`), svg,
       make("h2", {}, `Memory of their own: ${si(own, "B")}`), make("table", {}, make("thead", {}, headings("node", "bytes", "mode", "why")), make("tbody", {}, ...rows)));
   };
   selection.watchers.push(() => {
     const wanted = new Set(selection.set);
-    for (const [rect, set] of marks) rect.setAttribute("stroke", set.some((origin) => wanted.has(origin)) ? "var(--text)" : "var(--back)");
+    for (const [rect, set] of marks) rect.classList.toggle("lit", set.some((origin) => wanted.has(origin)));
   });
   return element;
 }
@@ -151,11 +174,12 @@ function timeView(program) {
       flame(program, weight, width, (step) => measured ? time(step.seconds) : `${si(step.flops, "flop")}, ${si(step.bytes, "B")}`));
     if (measured) stage.append(make("h2", {}, "Roofline: GFLOP/s against operations a byte"), roofline(program, width));
     const sorted = [...program.steps].sort((a, b) => weight(b) - weight(a));
-    const rows = sorted.slice(0, 200).map((step) => pointing(make("tr", {}, make("td", {}, step.label), make("td", {}, step.seconds === null ? "" : time(step.seconds)), make("td", {}, si(step.flops, "")),
-      make("td", {}, si(step.bytes, "B")), make("td", {}, step.seconds ? (step.flops / step.seconds / 1e9).toPrecision(3) : ""), make("td", {}, step.seconds ? (step.bytes / step.seconds / 1e9).toPrecision(3) : "")), program.sets[step.origins]));
+    const rows = sorted.slice(0, 200).map((step) => pointingRow(step.label, program.sets[step.origins], step.seconds === null ? "" : time(step.seconds), si(step.flops, ""), si(step.bytes, "B"),
+      step.seconds ? (step.flops / step.seconds / 1e9).toPrecision(3) : "", step.seconds ? (step.bytes / step.seconds / 1e9).toPrecision(3) : ""));
+    roving(rows.map((row) => row.querySelector("button")));
     stage.append(make("table", {}, make("thead", {}, headings("kernel", "time", "operations", "bytes", "GFLOP/s", "GB/s")), make("tbody", {}, ...rows)));
     const passes = program.stages.filter((one) => one.seconds > 0), all = passes.reduce((sum, one) => sum + one.seconds, 0), most = Math.max(...passes.map((one) => one.seconds));
-    stage.append(make("h2", {}, `Passes: ${time(all)}`), make("table", {}, make("tbody", {}, ...passes.map((one) => make("tr", {}, make("td", {}, one.name), make("td", {}, time(one.seconds)),
+    stage.append(make("h2", {}, `Passes: ${time(all)}`), make("table", {}, make("thead", {}, headings("pass", "time", "of the longest")), make("tbody", {}, ...passes.map((one) => make("tr", {}, make("th", { scope: "row" }, one.name), make("td", {}, time(one.seconds)),
       make("td", { style: "text-align:left" }, make("div", { style: `height:10px;background:var(--accent);width:${(one.seconds / most) * 300}px` })))))));
   };
   return element;
@@ -164,14 +188,17 @@ function timeView(program) {
 function flame(program, weight, width, words) {
   const all = program.steps.reduce((sum, step) => sum + weight(step), 0) || 1;
   const svg = draw("svg", { width, height: 64, role: "group", "aria-label": "kernels by time" });
+  const marks = [];
   let x = 0;
   program.steps.forEach((step, k) => {
     const wide = (weight(step) / all) * width;
-    const mark = pointing(draw("g", { class: "mark" }, draw("rect", { class: "box", x, y: 4, width: Math.max(wide - 0.5, 0.5), height: 54, style: `fill:${hue(k)};fill-opacity:.6` }), draw("title", {}, `${step.label}: ${words(step)}`)), program.sets[step.origins], `${step.label}: ${words(step)}`);
-    if (wide > 46) mark.append(draw("text", { x: x + 4, y: 28, "pointer-events": "none" }, step.label.slice(0, Math.floor(wide / 8))), draw("text", { class: "quiet", x: x + 4, y: 46, "pointer-events": "none" }, words(step).slice(0, Math.floor(wide / 7))));
+    const mark = pointing(draw("g", { class: "mark" }, draw("rect", { class: "hued", x, y: 4, width: Math.max(wide - 0.5, 0.5), height: 54, style: hue(k) }), draw("title", {}, `${step.label}: ${words(step)}`)), program.sets[step.origins], `${step.label}: ${words(step)}`);
+    if (wide > 46) mark.append(draw("text", { x: x + 4, y: 28, "pointer-events": "none" }, step.label.slice(0, Math.floor(wide / 8))), draw("text", { x: x + 4, y: 46, "pointer-events": "none" }, words(step).slice(0, Math.floor(wide / 7))));
     svg.append(mark);
+    marks.push(mark);
     x += wide;
   });
+  roving(marks);
   return svg;
 }
 
@@ -189,9 +216,11 @@ function roofline(program, width) {
     draw("text", { class: "quiet", x: wide, y: Y(peak) - 4, "text-anchor": "end" }, `best kernels here: ${peak.toPrecision(3)} GFLOP/s, ${rate.toPrecision(3)} GB/s`));
   for (let k = Math.ceil(log(x0)); k <= log(x1); k++) svg.append(draw("path", { class: "axis", d: `M${X(10 ** k)},10 V${height - 24}` }), draw("text", { class: "quiet", x: X(10 ** k) + 3, y: height - 8 }, `${10 ** k}`));
   for (let k = Math.ceil(log(y0)); k <= log(y1); k++) svg.append(draw("path", { class: "axis", d: `M50,${Y(10 ** k)} H${wide}` }), draw("text", { class: "quiet", x: 4, y: Y(10 ** k) + 4 }, `${10 ** k}`));
-  for (const { step, x, y } of points) {
+  const marks = points.map(({ step, x, y }) => {
     const words = `${step.label}: ${time(step.seconds)}, ${y.toPrecision(3)} GFLOP/s, ${x.toPrecision(3)} operations a byte`;
-    svg.append(pointing(draw("g", { class: "mark" }, draw("circle", { class: "box", cx: X(x), cy: Y(y), r: 3 + 4 * Math.sqrt(step.seconds / Math.max(...points.map((p) => p.step.seconds))), style: "fill:var(--accent);fill-opacity:.6" }), draw("title", {}, words)), program.sets[step.origins], words));
-  }
+    return pointing(draw("g", { class: "mark" }, draw("circle", { class: "box", cx: X(x), cy: Y(y), r: 3 + 4 * Math.sqrt(step.seconds / Math.max(...points.map((p) => p.step.seconds))), style: "fill:var(--accent);fill-opacity:.6" }), draw("title", {}, words)), program.sets[step.origins], words);
+  });
+  svg.append(...marks);
+  roving(marks);
   return svg;
 }

@@ -87,6 +87,11 @@ class Program {
     return stage.fresh;
   }
 
+  // The origins at a line of a file.
+  originsAt(file, line) {
+    return this.origins.flatMap(([, at, where], origin) => (at === file && where === line ? [origin] : []));
+  }
+
   describe(set) {
     const words = set.slice(0, 6).map((origin) => {
       const [name, file, line] = this.origins[origin];
@@ -134,15 +139,45 @@ function filled(element, attributes, children) {
   return element;
 }
 
-// Makes an element one that mouse and keyboard point at: what it stands for lights up.
+// Makes an element a button that mouse and keyboard point at: what it stands for lights up.
 function pointing(element, set, label) {
-  element.setAttribute("tabindex", "0");
+  if (element.tagName !== "BUTTON") {
+    element.setAttribute("tabindex", "0");
+    element.setAttribute("role", "button");
+  }
   if (label) element.setAttribute("aria-label", label);
   element.addEventListener("mouseenter", () => selection.show(set, element));
   element.addEventListener("focus", () => selection.show(set, element));
   element.addEventListener("click", () => selection.hold(set, element));
-  element.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") selection.hold(set, element);
+  if (element.tagName !== "BUTTON") element.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    selection.hold(set, element);
   });
   return element;
+}
+
+// A row of a table whose first cell is a button for what the row is about.
+function pointingRow(name, set, ...cells) {
+  const button = pointing(make("button", { type: "button", class: "plain" }, name), set);
+  const row = make("tr", {}, make("th", { scope: "row" }, button), ...cells.map((cell) => make("td", {}, cell)));
+  row.addEventListener("mouseenter", () => selection.show(set, button));
+  row.addEventListener("click", () => selection.hold(set, button));
+  return row;
+}
+
+// One stop of the Tab key for many elements: arrows, Home and End move between them.
+function roving(elements) {
+  const reach = (k) => elements.forEach((element, n) => element.setAttribute("tabindex", n === k ? 0 : -1));
+  elements.forEach((element, k) => {
+    element.addEventListener("focus", () => reach(k));
+    element.addEventListener("keydown", (event) => {
+      const steps = { ArrowRight: k + 1, ArrowDown: k + 1, ArrowLeft: k - 1, ArrowUp: k - 1, Home: 0, End: elements.length - 1 };
+      const to = elements[steps[event.key]];
+      if (!to) return;
+      event.preventDefault();
+      to.focus();
+    });
+  });
+  reach(0);
 }

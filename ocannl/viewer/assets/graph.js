@@ -72,9 +72,21 @@ function graphView(program) {
   for (let k = 1; k <= depths + 1; k++) depth.append(make("option", { value: k }, k > depths ? "all expressions" : `blocks to depth ${k}`));
   const total = make("span", { class: "quiet" });
   const element = make("div", { class: "view" }, make("div", { class: "bar" }, make("label", {}, "fold: ", depth), total,
-    make("span", { class: "quiet" }, "drag to move, wheel to zoom, double-click or + to unfold a block")), stage);
+    make("button", { type: "button", onclick: () => zoom(1 / 1.25, 0.5, 0.5) }, "zoom in"), make("button", { type: "button", onclick: () => zoom(1.25, 0.5, 0.5) }, "zoom out"),
+    make("span", { class: "quiet" }, "drag or arrows to move, wheel to zoom, double-click or + to unfold a block")), stage);
   let box = [0, 0, 1000, 700];
   const look = () => svg.setAttribute("viewBox", box.join(" "));
+  const zoom = (factor, fx, fy) => {
+    box = [box[0] + box[2] * fx * (1 - factor), box[1] + box[3] * fy * (1 - factor), box[2] * factor, box[3] * factor];
+    look();
+  };
+  // Brings a group that has got the focus into the picture.
+  const reveal = ({ x, y }) => {
+    const [left, top, width, height] = box;
+    if (x >= left && x + WIDE <= left + width && y >= top && y + HIGH <= top + height) return;
+    box = [x + WIDE / 2 - width / 2, y + HIGH / 2 - height / 2, width, height];
+    look();
+  };
   const marks = [], unfolded = new Set();
   const everything = new Set(program.graph.flatMap((node) => partsOf(node.block).map((_, n, parts) => parts.slice(0, n + 1).join("."))));
   const show = (k) => {
@@ -101,10 +113,12 @@ function graphView(program) {
         mark.addEventListener("dblclick", unfold);
         mark.addEventListener("keydown", (event) => { if (event.key === "+") unfold(); });
       }
+      mark.addEventListener("focus", () => { if (mark.matches(":focus-visible")) reveal(group); });
       marks.push([rect, set]);
       return mark;
     });
     svg.replaceChildren(...edges, ...boxes);
+    roving(boxes);
     const width = Math.max(...ranks.map((rank) => rank.length), 1) * (WIDE + GAP) + 40;
     box = [0, 0, Math.max(stage.clientWidth || 1000, Math.min(width, 1800)), 0];
     box[3] = (box[2] * (stage.clientHeight || 700)) / (stage.clientWidth || 1000);
@@ -115,8 +129,7 @@ function graphView(program) {
     event.preventDefault();
     const factor = Math.exp(event.deltaY / 500), { left, top, width, height } = svg.getBoundingClientRect();
     const [fx, fy] = [(event.clientX - left) / width, (event.clientY - top) / height];
-    box = [box[0] + box[2] * fx * (1 - factor), box[1] + box[3] * fy * (1 - factor), box[2] * factor, box[3] * factor];
-    look();
+    zoom(factor, fx, fy);
   }, { passive: false });
   svg.addEventListener("pointermove", (event) => {
     if (!(event.buttons & 1)) return;

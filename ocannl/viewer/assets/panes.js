@@ -2,8 +2,11 @@
 
 const ROW = 17, EXTRA = 12;
 
+let panesMade = 0;
+
 class Pane {
   constructor(choices, chosen, marksFresh) {
+    this.id = `pane${panesMade++}`;
     this.choices = choices;
     this.marksFresh = marksFresh;
     this.at = -1;
@@ -55,6 +58,9 @@ class Pane {
     for (let line = first; line < Math.min(first + count, this.text.lines.length); line++) rows.push(this.row(line));
     this.rows.style.top = `${first * ROW}px`;
     this.rows.replaceChildren(...rows);
+    const shown = this.at >= first && this.at < first + rows.length;
+    if (shown) this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.at}`);
+    else this.scroller.removeAttribute("aria-activedescendant");
     this.paintMap();
   }
 
@@ -64,7 +70,8 @@ class Pane {
     if (this.lit.has(line)) kind.push(this.lit.get(line) ? "strong" : "weak");
     if (line === this.at) kind.push("at");
     const number = this.text.numbers ? this.text.numbers[line] : line + 1;
-    return make("div", { class: kind.join(" "), "data-line": line, role: "option", "aria-selected": line === this.at },
+    return make("div", { class: kind.join(" "), "data-line": line, id: `${this.id}-${line}`, role: "option",
+      "aria-selected": line === this.at, "aria-setsize": this.text.lines.length, "aria-posinset": line + 1 },
       make("span", { class: "no" }, `${number}`), ...coloured(this.text.lines[line], this.text.level));
   }
 

@@ -113,6 +113,20 @@ def test_a_gpu_has_kernels(tmp_path: Path):
     assert any("kernel.launch" in data["texts"][n] for n in data["stages"][-1]["lines"][::2])
 
 
+@pytest.mark.exhaustive
+def test_a_model_of_12_layers_is_a_small_page(tmp_path: Path):
+    """With the sizes of GPT-2, but for the ids."""
+    ids = oc.data(np.zeros((1, 256), np.int32), axes="bb", label="ids")
+    embed, decode = (
+        nn.embedding(num=50257, dim=768),
+        nn.decoder_only(12, 12, 64, 64, 3072, activation=nn.gelu),
+    )
+    loss = nn.cross_entropy(embed.w @ decode(embed(ids)), ids)
+    code = train.grad_update(loss) + train.adam_update(loss, learning_rate=1e-3)
+    path = oc.Context.cpu(1, target="x86-64-v3").compile(code).view(tmp_path / "gpt2.html")
+    assert path.stat().st_size < 5e6
+
+
 def test_looking_changes_nothing(tmp_path: Path):
     step = compiled()
     before = step.ir("llvm"), repr(step)
