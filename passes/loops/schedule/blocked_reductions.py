@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, Float64Type
+from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType
 from xdsl.ir import Block, Region
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ocannl.dialects.index.linear import Linear, Space, SpaceAttr
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import Linear, Space, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
@@ -171,7 +172,8 @@ def cheapest(
     fast, which one that reads a large operand across the order of memory never is.
     """
     streamed = list(streamed_blockings(nest, reduction, target))
-    least, best, choice = math.inf if streamed else found[0], None, found[1]
+    whole, _ = best_of(sum_alone(nest), target)
+    least, best, choice = math.inf if streamed else whole, None, found[1]
     points = math.prod(size for _, size in reduction.space.data)
     results = math.prod(size for _, size in nest.space.data) * (
         4 if isinstance(reduction.result.type, Float32Type) else 8
@@ -179,16 +181,31 @@ def cheapest(
     line = NEAR_LINE if results <= target.l2_bytes // 2 else FAR_LINE
     for blocking, inside in streamed or summed_blockings(nest, reduction, target):
         count = points / math.prod(size for _, size in inside)
-        block = nest.clone()
+        block = sum_alone(nest)
         (inner,) = (op for op in block.body.block.ops if isinstance(op, ReduceOp))
         inner.properties["space"] = SpaceAttr(inside)
-        chooser = Chooser.of(block, target)
-        assert chooser is not None
-        cycles, chosen = chooser.best()
+        cycles, chosen = best_of(block, target)
         total = count * (cycles + line * results / LINE)
         if total < least:
             least, best, choice = total, blocking, chosen
     return best, choice
+
+
+def best_of(nest: NestOp, target: TargetDescription) -> tuple[float, Choice]:
+    chooser = Chooser.of(nest, target)
+    assert chooser is not None
+    return chooser.best()
+
+
+def sum_alone(nest: NestOp) -> NestOp:
+    """A nest that stores the sum of another one, and does nothing of what that one does with it, which runs
+    once for all blocks.
+    """
+    (reduction,) = (op.clone() for op in nest.body.block.ops if isinstance(op, ReduceOp))
+    names, sizes = zip(*nest.space.data, strict=True)
+    node = NodeOp("sums", "local", "partial results", MemRefType(reduction.result.type, sizes))
+    stored = StoreOp(reduction.result, node.result, identity_map(names))
+    return NestOp(nest.label.data, nest.space.data, Region(Block([reduction, stored])))
 
 
 def streamed_blockings(

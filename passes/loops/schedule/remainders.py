@@ -15,9 +15,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import NestOp
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.schedule_candidates import Choice, Chooser
+from ocannl.passes.analysis.schedule_candidates import Chooser
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.schedule.blocked_reductions import sum_of_products
+from ocannl.passes.loops.schedule.blocked_reductions import best_of, sum_of_products
 from ocannl.passes.rewrites.indices import substitute_indices
 
 # The multiplications of a product for which two nests pay, and the tiles along a variable that is split.
@@ -60,12 +60,6 @@ def splittings(nest: NestOp, elements: int) -> Iterator[Splitting]:
         for width in (2 * elements, elements):
             if size % width and size >= TILES * width:
                 yield Splitting(name, size - size % width)
-
-
-def best_of(nest: NestOp, target: TargetDescription) -> tuple[float, Choice]:
-    chooser = Chooser.of(nest, target)
-    assert chooser is not None
-    return chooser.best()
 
 
 def split_off_remainder(nest: NestOp, splitting: Splitting) -> NestOp:

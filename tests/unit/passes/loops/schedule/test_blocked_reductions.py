@@ -105,6 +105,34 @@ def test_weight_gradients_are_right(target: str):
     np.testing.assert_allclose(found["dk"], found["old"] - sums, rtol=1e-4, atol=1e-3)
 
 
+def test_what_follows_a_sum_runs_once_for_all_blocks():
+    """The gradient of a strided convolution, with an update by SGD with momentum."""
+    text = """
+loops.func @update {
+  %g = assign.node "g" on_device : memref<32x16x16x128xf32>
+  %x = assign.node "x" on_device : memref<32x33x33x64xf32>
+  %m = assign.node "m" on_device : memref<128x3x3x64xf32>
+  %w = assign.node "w" on_device : memref<128x3x3x64xf32>
+  loops.nest "w" (o = 128, i = 3, j = 3, c = 64) {
+    %sum = loops.reduce add (b = 32, h = 16, w = 16) : f32 {
+      %gv = loops.load %g[b, h, w, o]
+      %xv = loops.load %x[b, 2*h + i, 2*w + j, c]
+      %p = arith.mulf %gv, %xv : f32
+      loops.yield %p
+    }
+    %rate = arith.constant 0.1 : f32
+    %mv = loops.load %m[o, i, j, c]
+    %new = math.fma %rate, %mv, %sum : f32
+    loops.store %new, %m[o, i, j, c]
+    %wv = loops.load %w[o, i, j, c]
+    %moved = math.fma %rate, %new, %wv : f32
+    loops.store %moved, %w[o, i, j, c]
+  }
+}"""
+    (group,) = groups(scheduled(text, "sapphirerapids"))
+    assert [name for name, _ in group.space.data][-1] == "b"
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_threads_share_results_and_change_no_bit(target: str):
     module = scheduled(GRADIENT, target)
