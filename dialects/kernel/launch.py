@@ -37,6 +37,8 @@ from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 BARRIER = "kernel.barrier"
 # The operation whose body runs in the threads in which a value holds.
 IF = "kernel.if"
+# The operation that declares an array of each thread.
+OWN = "kernel.own"
 
 
 @operation_definition
@@ -130,10 +132,12 @@ class LaunchOp(StepOp):
 
     def _verify_store(self, store: StoreOp) -> None:
         """Checks for races: different blocks store to different elements, and so do the threads of a block
-        between barriers. Stores to shared memory are not checked, nor those at positions that are found
-        at run time where a value decides which threads store.
+        between barriers. Stores to shared memory and to registers are not checked, nor those at positions
+        found at run time where a value decides which threads store.
         """
-        if isinstance(store.node.owner, SharedOp) or (store.positions and any(map(_is_if, scopes(store)))):
+        owner = store.node.owner
+        is_own = isinstance(owner, SharedOp) or (isinstance(owner, Operation) and owner.name == OWN)
+        if is_own or (store.positions and any(map(_is_if, scopes(store)))):
             return
         sizes, bounds = scope_sizes(store), scope_bounds(store)
         turns = {name for scope in scopes(store) for name in _turns(scope)}

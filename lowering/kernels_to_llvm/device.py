@@ -26,6 +26,7 @@ from ocannl.dialects.kernel.gpu import (
 )
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp, StoreOp
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.entry import used_names
@@ -59,6 +60,8 @@ GLOBAL_SPACE, SHARED_SPACE = 1, 3
 MOST_ARGUMENTS = 4352 // 8
 # How many registers a thread needs with at most so many sums on tensor cores.
 ENOUGH_REGISTERS, FEW_SUMS = 168, 32
+# So many are enough where it keeps at most so many bytes in arrays of its own.
+FEWER_REGISTERS, FEW_KEPT_BYTES = 128, 64
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
@@ -141,11 +144,15 @@ class _DeviceEmitter:
 
 def limits(launch: LaunchOp) -> str:
     """Attributes that limit the registers ptxas uses: the threads of a block; and for small tiles on tensor
-    cores the blocks that a multiprocessor must hold (occupancy), since ptxas would else spill to hold more.
+    cores, and sums that live through a loop, the blocks that a multiprocessor must hold (occupancy), since
+    ptxas would else spill to hold more.
     """
     told = f'"nvvm.maxntid"="{launch.threads}"'
-    if any(sums_of(launch, op) <= FEW_SUMS for op in launch.body.walk() if isinstance(op, MmaOp)):
-        told += f' "nvvm.minctasm"="{max(1, REGISTERS // (ENOUGH_REGISTERS * launch.threads))}"'
+    has_few = any(sums_of(launch, op) <= FEW_SUMS for op in launch.body.walk() if isinstance(op, MmaOp))
+    kept = sum(op.bytes for op in launch.body.block.ops if isinstance(op, OwnOp))
+    if kept or has_few:
+        enough = FEWER_REGISTERS if 0 < kept <= FEW_KEPT_BYTES else ENOUGH_REGISTERS
+        told += f' "nvvm.minctasm"="{max(1, REGISTERS // (enough * launch.threads))}"'
     return told
 
 
@@ -217,6 +224,10 @@ class DeviceKernel(ThreadEmitter):
         self.products = {op: product for op, product in found if product is not None}
 
     def emit(self) -> None:
+        for op in self.launch.body.block.ops:
+            if isinstance(op, OwnOp):
+                space = f"[{op.bytes} x i8], align {VECTOR_BYTES}"
+                self.pointers[op.result] = self.b.emit(f"alloca {space}")
         self.place_shared([op for op in self.launch.body.block.ops if isinstance(op, SharedOp)])
         self.thread = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
         block = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")

@@ -28,6 +28,7 @@ from ocannl.dialects.kernel import (
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess
@@ -85,6 +86,8 @@ class EmulatedKernel(ThreadEmitter):
         for op in self.launch.body.block.ops:
             if isinstance(op, SharedOp):
                 self.pointers[op.result] = self.allocate(op.bytes)
+            elif isinstance(op, OwnOp):
+                self.pointers[op.result] = self.allocate(op.bytes * self.launch.threads)
         self.mark("call void @start(ptr @kernel_start)")
         loop = self.b.open_loop(0, self.launch.blocks, 1)
         block = self.shuffled(loop.index, self.launch.blocks)
@@ -211,7 +214,7 @@ class EmulatedKernel(ThreadEmitter):
 
     def emit_phase(self, ops: Sequence[Operation]) -> None:
         """Runs operations in every thread; values from before come from arrays, those used later go there."""
-        ops = [op for op in ops if not isinstance(op, SharedOp)]
+        ops = [op for op in ops if not isinstance(op, SharedOp | OwnOp)]
         if not ops:
             return
         inside = {inner for op in ops for inner in op.walk()}
@@ -261,6 +264,9 @@ class EmulatedKernel(ThreadEmitter):
     def element(
         self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
     ) -> ElementAccess:
+        if isinstance(array.owner, OwnOp):
+            start = self.b.emit(f"mul i64 {self.index_of_thread}, {array.owner.bytes}")
+            pointer = self.b.emit(f"getelementptr i8, ptr {pointer}, i64 {start}")
         if not self.check:
             return super().element(array, pointer, address, found)
         if array not in self.described:
@@ -282,6 +288,8 @@ class EmulatedKernel(ThreadEmitter):
     def describe(self, array: SSAValue) -> str:
         """Declares the cells and the text of an array; returns the arguments of the check."""
         type, count = value_type(loaded_type(array)), math.prod(memref_shape(array))
+        if isinstance(array.owner, OwnOp):
+            count *= self.launch.threads
         place = f"{self.number}_{len(self.described)}"
         node = array.owner
         name = f"`{node.label.data}`" if isinstance(node, NodeOp) else "shared memory"

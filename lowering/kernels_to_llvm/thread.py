@@ -16,6 +16,7 @@ from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp
 from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.lowering.kernels.registers import (
     Point,
@@ -92,7 +93,7 @@ class ThreadEmitter(ThreadValues):
             case MmaOp():
                 zeros = ["0.0"] * len(self.points(self.over[op.result]))
                 self.define(op.result, self.multiply_fragments(op, zeros))
-            case SharedOp() | YieldOp():
+            case SharedOp() | OwnOp() | YieldOp():
                 pass
             case arith.ConstantOp():
                 self.define(op.result, [literal(op.value)])

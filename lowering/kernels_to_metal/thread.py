@@ -30,6 +30,7 @@ from ocannl.dialects.kernel import (
 from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
+from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.far_angle_op import FarAngleOp
@@ -72,6 +73,11 @@ class ThreadWriter(TextWriter):
             self.apart.add(op.result)
             type, count = metal_type(loaded_type(op.result)), math.prod(memref_shape(op.result))
             self.line(f"alignas({VECTOR_BYTES}) threadgroup {type} {name}[{max(count, 1)}];")
+        for number, op in enumerate(op for op in ops if isinstance(op, OwnOp)):
+            self.arrays[op.result] = name = f"own{number}"
+            self.apart.add(op.result)
+            type, count = metal_type(loaded_type(op.result)), math.prod(memref_shape(op.result))
+            self.line(f"{type} {name}[{count}];")
         self.variables_of("block_number", self.launch.grid.data)
         self.variables_of("thread_number", self.launch.block.data)
         self.write_ops(ops)
@@ -81,7 +87,7 @@ class ThreadWriter(TextWriter):
         """Writes operations in order; those that follow each other at the same points share their loops."""
         group: list[Operation] = []
         for op in ops:
-            if op in self.in_steps or isinstance(op, SharedOp | YieldOp):
+            if op in self.in_steps or isinstance(op, SharedOp | OwnOp | YieldOp):
                 continue
             if isinstance(op, arith.ConstantOp):
                 self.values[op.result] = literal(op.value)
@@ -202,6 +208,8 @@ class ThreadWriter(TextWriter):
         one can be.
         """
         if not isinstance(op, LoadOp | StoreOp) or op.positions or not is_aligned(op.node):
+            return 1
+        if isinstance(op.node.owner, OwnOp):
             return 1
         over = self.points_of(op)
         address, bytes = flatten(op.node, op.indices.data), element_bytes(op.node)
@@ -349,6 +357,6 @@ def memory_of_barriers(launch: LaunchOp) -> str:
     written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
     read = {op.node for op in launch.body.walk() if isinstance(op, LoadOp)}
     read |= {op.source for op in launch.body.walk() if isinstance(op, CopyOp)}
-    shares = any(not isinstance(node.owner, SharedOp) for node in written & read)
+    shares = any(not isinstance(node.owner, SharedOp | OwnOp) for node in written & read)
     own = "mem_flags::mem_threadgroup"
     return f"mem_flags::mem_device | {own}" if shares else own

@@ -7,17 +7,21 @@ threads where it needs them: products have tiles in registers, rows are shared b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Block, Operation, Region
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.index.bounds import Bound, BoundsAttr
 from ocannl.dialects.index.linear import Linear, SpaceAttr
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.kernel import BarrierOp, CommitOp, ForOp, WaitOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
-from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
+from ocannl.dialects.kernel.own import OwnOp
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.block_arrays import TILE_COLUMN, TILE_ROW, BlockArrays
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.fused_rows import clash, taken_names
@@ -42,8 +46,9 @@ def has_products(group: GroupOp) -> bool:
     return any(find_contraction(nest) is not None for nest in group.nests)
 
 
-def blocks_in_turn(group: GroupOp, options: KernelOptions) -> LaunchOp:
-    return BlockKernel(group, options).launch()
+def blocks_in_turn(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) -> LaunchOp:
+    """The kernel of a group, whose blocks keep what they add up in some nodes until the end."""
+    return BlockKernel(group, options, {one.node: one for one in kept}).launch()
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,18 @@ class BlockKernel:
     """The construction of a kernel from a group over blocks.
 
     Attributes:
+        kept: the accumulators.
+        before, after: what is done with these before the first block, and after the last one.
         registers: the register variables by what they are for and their size.
         rows, columns: the threads along both sides of the tile of a product, those of a warp first.
     """
 
     group: GroupOp
     options: KernelOptions
+    kept: Mapping[SSAValue, Accumulator]
+    before: list[Operation] = field(default_factory=list[Operation])
+    after: list[Operation] = field(default_factory=list[Operation])
+    owned: list[OwnOp] = field(default_factory=list[OwnOp])
     registers: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
 
     def __post_init__(self) -> None:
@@ -89,6 +100,10 @@ class BlockKernel:
         for nest, product in zip(nests, found, strict=True):
             if product is not None:
                 self.place_operands(nest, product)
+        products = {nest for nest, product in zip(nests, found, strict=True) if product is not None}
+        for one in self.kept.values():
+            if one.nest not in products or len(one.nest.space.data) > 2:
+                self.keep_shared(one)
         body: list[Operation] = []
         pending: list[Accesses] = []
         for nest, product in zip(nests, found, strict=True):
@@ -99,7 +114,7 @@ class BlockKernel:
             pending.append(accesses)
             body += self.lower(nest, product)
         self.draft.registers += [(name, extent) for (_, extent), name in sorted(self.registers.items())]
-        return self.draft.launch(self.group, [*self.arrays.arrays, *self.in_turn(body)])
+        return self.draft.launch(self.group, [*self.arrays.arrays, *self.owned, *self.in_turn(body)])
 
     def in_turn(self, body: list[Operation]) -> list[Operation]:
         """The copies of tiles that are for all blocks, and the loop over these."""
@@ -107,12 +122,46 @@ class BlockKernel:
         copies = [tile.copy for tile in self.arrays.tiles.values()]
         moving = [c for c in copies if any(not turns.isdisjoint(index.names) for index in c.source_map.data)]
         fixed = [copy for copy in copies if copy not in moving]
-        before: list[Operation] = [*fixed, CommitOp()] if fixed else []
+        before: list[Operation] = [*fixed, *([CommitOp()] if fixed else []), *self.before]
+        after = [BarrierOp(), *self.after] if self.after else []
         waits = [WaitOp(0), BarrierOp()] if copies else []
         own: list[Operation] = [BarrierOp(), *moving, *([CommitOp()] if moving else []), *waits, *body]
         inside = guarded(self.group.bounds, own)
         loop = [ForOp(tuple(self.turns), Region(Block(inside)))] if self.turns else inside
-        return [*before, *loop]
+        return [*before, *loop, *after]
+
+    # Accumulators.
+
+    def keep_shared(self, one: Accumulator) -> None:
+        """Keeps what a block adds up in shared memory, or in the node itself where there is no room."""
+        array = one.keep_shared(self.arrays.most - self.arrays.bytes)
+        if array is None:
+            self.before += self.points(one.nest_of(one.starting(one.node, one.at)))
+            return
+        self.arrays.arrays.append(array)
+        at = tuple(Linear.var(name) for name, _ in one.nest.space.data)
+        self.before += self.points(one.nest_of(one.starting(array.result, at)))
+        total = LoadOp(array.result, at)
+        self.after += self.points(one.nest_of([total, StoreOp(total.result, one.node, one.at)]))
+
+    def keep_registers(
+        self,
+        one: Accumulator,
+        accesses: list[LoadOp | StoreOp],
+        values: Iterable[Linear],
+        bounds: Sequence[Bound],
+    ) -> None:
+        """Keeps what the threads of a product add up in registers; `accesses` are in their variables."""
+        extents = {name: extent for (_, extent), name in self.registers.items()}
+        names = [name for value in values for name in value.names if name in extents]
+        own = OwnOp(MemRefType(element_type(one.node), [*(extents[name] for name in names)] or [1]))
+        place = tuple(Linear.var(name) for name in names) or (Linear(),)
+        at = accesses[0].indices.data
+        one.redirect(accesses, own, place)
+        self.owned.append(own)
+        self.before += guarded(bounds, one.starting(own.result, place))
+        total = LoadOp(own.result, place)
+        self.after += guarded(bounds, [total, StoreOp(total.result, one.node, at)])
 
     # Nests.
 
@@ -212,6 +261,10 @@ class BlockKernel:
         split(found, self.draft)
         ops = detached(nest)
         substitute_indices(with_reduced(ops), values)
+        if not others:
+            for node in [op.node for op in ops if isinstance(op, StoreOp) and op.node in self.kept]:
+                own = [op for op in ops if isinstance(op, LoadOp | StoreOp) and op.node is node]
+                self.keep_registers(self.kept[node], own, values.values(), bounds)
         ops = guarded(bounds, ops)
         space = tuple((fresh, size) for fresh, _, size in others)
         return [ForOp(space, Region(Block(ops)))] if space else ops

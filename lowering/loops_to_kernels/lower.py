@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -14,6 +15,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import FRAGMENTS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.lowering.loops_to_kernels.accumulators import Accumulator, take_resets
 from ocannl.lowering.loops_to_kernels.blocks_in_turn import blocks_in_turn, has_products
 from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.fused_rows import row_kernel
@@ -33,15 +35,21 @@ def lower_nest(nest: NestOp, options: KernelOptions) -> LaunchOp:
     return contraction(nest, options) or row_reductions(nest) or transposing(nest) or pointwise(nest)
 
 
-def lower_group(group: GroupOp, options: KernelOptions) -> LaunchOp:
-    """The kernel of a group: of rows, or of blocks in turn. Raises `OcannlError` where points of one of its
-    nests store to one cell.
+def goes_in_turn(group: GroupOp) -> bool:
+    """Whether the kernel of a group goes through blocks in turn; it is one of rows otherwise."""
+    return bool(group.clashing or group.bounds) or has_products(group)
+
+
+def lower_group(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) -> LaunchOp:
+    """The kernel of a group and of the resets of what it adds up in.
+
+    Raises `OcannlError` where points of one of its nests store to one cell.
     """
     for nest in group.nests:
         if nest.clashing:
             raise OcannlError(at_line(nest, "the points of a nest in a group store to different cells"))
-    if group.clashing or group.bounds or has_products(group):
-        return blocks_in_turn(group, options)
+    if goes_in_turn(group):
+        return blocks_in_turn(group, options, kept)
     return row_kernel(group)
 
 
@@ -50,9 +58,18 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
     for nest in nests(func):
         if not has_points(nest):
             Rewriter.erase_op(nest)
+    kept = {
+        step: take_resets(func, step)
+        for step in steps(func)
+        if isinstance(step, GroupOp) and has_points(step) and goes_in_turn(step)
+    }
     for step in steps(func):
         if has_points(step) and nests_of(step):
-            launch = lower_group(step, options) if isinstance(step, GroupOp) else lower_nest(step, options)
+            launch = (
+                lower_group(step, options, kept.get(step, []))
+                if isinstance(step, GroupOp)
+                else lower_nest(step, options)
+            )
             derive([launch], step.location)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)

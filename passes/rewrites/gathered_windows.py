@@ -18,7 +18,8 @@ from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import Step, all_steps, names_in, nodes, operations, used_nodes
+from ocannl.passes.analysis.nests import all_steps, names_in, nodes, operations, used_nodes
+from ocannl.passes.analysis.resets import covers, reset_to
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import nest_of
 
@@ -169,14 +170,6 @@ def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> list[NestOp]:
     return after
 
 
-def covers(nest: NestOp) -> bool:
-    """Whether a nest stores to each cell of its node once."""
-    (store,) = (op for op in nest.body.block.ops if isinstance(op, StoreOp))
-    sizes, names = dict(nest.space.data), [index.variable for index in store.indices.data]
-    extents = tuple(0 if name is None else sizes.get(name, 0) for name in names)
-    return extents == memref_shape(store.node) and sorted(sizes) == sorted(name or "" for name in names)
-
-
 def store_total(func: FuncOp, nest: NestOp) -> None:
     """Lets a nest that adds to all cells of a node store there, if a nest before it resets these."""
     (old,) = (op for op in nest.body.block.ops if isinstance(op, LoadOp))
@@ -184,22 +177,12 @@ def store_total(func: FuncOp, nest: NestOp) -> None:
     (total,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
     earlier = all_steps(func)
     earlier = [step for step in earlier[: earlier.index(nest)] if old.node in used_nodes(step)]
-    if not earlier or not is_reset(earlier[-1]):
+    start = reset_to(earlier[-1]) if earlier else None
+    if start is None or not is_zero(start):
         return
     added.results[0].replace_all_uses_with(total.result)
     for op in (added, old, earlier[-1]):
         Rewriter.erase_op(op)
-
-
-def is_reset(step: Step) -> bool:
-    """Whether a step is a nest that stores zero to each cell of one node, and does nothing else."""
-    if not isinstance(step, NestOp):
-        return False
-    ops = list(step.body.block.ops)
-    stores = [op for op in ops if isinstance(op, StoreOp)]
-    zeros = [op.result for op in ops if isinstance(op, arith.ConstantOp) and is_zero(op)]
-    is_plain = len(ops) == 2 and len(stores) == 1 and stores[0].value in zeros
-    return is_plain and not stores[0].positions and covers(step)
 
 
 def is_zero(constant: arith.ConstantOp) -> bool:

@@ -461,3 +461,26 @@ loops.func @f {
 }
 
 // CHECK: threads that differ in `t` store to the same cell
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8xf32>
+  kernel.launch "x" block (t = 8) registers (r = 2) {
+    %a = kernel.own memref<8xf32>
+    %0 = loops.load %x[t]
+    loops.store %0, %a[t]
+  }
+}
+
+// CHECK: `kernel.own`: registers have no addresses: `t` is no register variable
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 8) {
+    %a = kernel.own memref<0xf32>
+  }
+}
+
+// CHECK: `kernel.own`: an array of a thread has static sizes and numbers as elements
