@@ -53,6 +53,7 @@ class FunctionBuilder:
         masks: the target stores some lanes of a vector as fast as all.
         compared: LLVM's names of the numbers of which it has maxima and minima that are NaN if an operand is.
         vector_bytes: the bytes of a vector register.
+        word_products: the instructions that the target has for products of words of four bytes.
         checks: accesses are checked to be inside of their arrays.
         place: what follows the instructions that are emitted next: their place in the user's program.
     """
@@ -65,6 +66,7 @@ class FunctionBuilder:
         fuses: bool = True,
         masks: bool = True,
         vector_bytes: int = 64,
+        word_products: frozenset[str] = frozenset(),
         place_of: Callable[[Operation], str] | None = None,
     ) -> None:
         self.place_of = place_of
@@ -72,6 +74,7 @@ class FunctionBuilder:
         self.fuses = fuses
         self.masks = masks
         self.vector_bytes = vector_bytes
+        self.word_products = word_products
         self.converted = converted
         self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]

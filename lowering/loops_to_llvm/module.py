@@ -192,6 +192,7 @@ class ModuleEmitter:
             fuses=target.fuses,
             masks=target.masks,
             vector_bytes=target.vector_bytes,
+            word_products=target.word_products,
             checks=self.checks,
             place_of=place_of,
         )

@@ -15,8 +15,10 @@ from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile, segments, strip_start
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
+from ocannl.lowering.loops_to_llvm.word_sums import emit_word_sum
 from ocannl.lowering.placement import Level
 from ocannl.passes.analysis.parallel_tasks import Cut, cuts
+from ocannl.passes.analysis.word_products import word_product
 
 
 class NestEmitter(TileEmitter):
@@ -87,6 +89,11 @@ class NestEmitter(TileEmitter):
 
     def reduce(self, op: ReduceOp) -> Tile:
         self.fetch_results(op)
+        product = word_product(op) if self.lanes.width > 1 else None
+        if product is not None:
+            words = emit_word_sum(self, op, product, self.placement.reductions[op].rows)
+            if words is not None:
+                return words
         kind = Accumulation if op.blocks is None else BlockedAccumulation
         return kind(self, op, self.placement.reductions[op]).emit()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -17,6 +18,7 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.placement import Placement
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import declaration, nodes
+from ocannl.passes.analysis.word_products import DEPTH, word_product
 
 # Of arrays of fewer bytes the last cache is near enough, unless a routine is given as many in arrays of at
 # least PART.
@@ -35,13 +37,24 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, int]
         return {}
     (row, height), lane = schedule.rows, schedule.lanes[0]
     own = [level.variable for level in placement.levels if level.size > 1]
+    words = set(loads_of_words(placement))
     found: dict[Operation, int] = {}
     for op, address in placement.addresses.items():
-        if not isinstance(op, LoadOp) or op.positions or lane in own or address.stride(lane) != 1:
+        if not isinstance(op, LoadOp) or op.positions or lane in own:
+            continue
+        if address.stride(lane) != (DEPTH if op in words else 1):
             continue
         if row in own and all(address.stride(variable) for variable in own) and is_far(op):
             found[op] = height * address.stride(row)
     return found
+
+
+def loads_of_words(placement: Placement) -> Iterator[LoadOp]:
+    """The loads of four neighbours along each lane, whose products are summed."""
+    for reduction in placement.reductions:
+        product = word_product(reduction)
+        for factor in () if product is None else product.factors:
+            yield factor.load
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,13 +196,16 @@ class TileEmitter(ABC):
         for row, wide in enumerate(rows):
             access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes, past)
 
-    def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int) -> None:
-        """Prefetches the first elements that the next point of a group, or the next tile, loads."""
+    def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int, each: int = 1) -> None:
+        """Prefetches the first elements that the next point of a group, or the next tile, loads: so many
+        neighbours in each lane.
+        """
+        lanes = Lanes(each * self.lanes.width, each * self.lanes.active)
         for distances, levels in ((self.ahead, ALL_LEVELS), (self.rows_ahead, SECOND_LEVEL)):
-            if op in distances and access.lane_stride == 1:
+            if op in distances and access.lane_stride == each:
                 for row in range(height):
                     offset = row * access.row_stride + distances[op]
-                    access.row(row).prefetch(offset, self.lanes, levels)
+                    access.row(row).prefetch(offset, lanes, levels)
 
     def fetch_next_rows(self, op: LoadOp, access: RowAccess, height: int) -> None:
         """Prefetches what the next tile loads, once for some neighbouring points of a loop."""

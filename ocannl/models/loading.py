@@ -27,7 +27,7 @@ from ocannl.models.phi import phi, phi3, phi3_weights
 from ocannl.models.qwen import qwen2, qwen3
 from ocannl.models.vit import vit, vit_weights
 from ocannl.models.whisper import whisper, whisper_weights
-from ocannl.nn.quantized import with_weights
+from ocannl.nn.quantized import is_rounded, with_weights
 from ocannl.nn.quantized_weights import FORMATS, Weights
 from ocannl.program import graph
 
@@ -72,13 +72,20 @@ LAST = re.compile(r"\.(\w+)$")
 TIED = "lm_head.weight"
 
 
-def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | None = None) -> Model:
+def load(
+    folder: str | Path,
+    dtype: DTypeLike | None = None,
+    ctx: oc.Context | None = None,
+    *,
+    activations: str | None = None,
+) -> Model:
     """The model of a folder, with its parameters set in a context, by default the default one.
 
     The folder has a `config.json` and weights: `model.safetensors`, or the files that
     `model.safetensors.index.json` names. They are memory-mapped and kept in `dtype`, by default that of the
     configuration; weights of fewer than 32 bits are read as such, and computed with in f32. With "q8_0",
-    "q4_k" or "int8", those of linear layers and embeddings are quantized as by `nn.quantized`.
+    "q4_k" or "int8", those of linear layers and embeddings are quantized as by `nn.quantized`, which says
+    what `activations="int8"` is.
 
     Raises `OcannlError` for a folder without these, and for a configuration that no model here fits,
     `StateError` for weights that are missing, too many or of another shape; then nothing is set.
@@ -86,9 +93,9 @@ def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | N
     A file of GGUF is loaded as well, by the package `gguf`: of Llama, Qwen 2 and 3, and GPT-2. Its blocks
     `Q8_0` and `Q4_K` are kept as they are, others as "q8_0", and floats in f32; or all in `dtype`.
     """
-    folder = Path(folder)
+    folder, rounds = Path(folder), is_rounded(activations)
     if folder.suffix == ".gguf":
-        return load_gguf(folder, dtype, ctx)
+        return load_gguf(folder, dtype, ctx, rounds)
     config = _config(folder)
     kind = _architecture(config)
     quantized = _quantized(dtype)
@@ -98,7 +105,7 @@ def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | N
         if not re.fullmatch(kind.left_out, name := name.removeprefix(kind.prefix)):
             stored |= kind.convert(config, name, array.read())
     _check(model, stored, folder)
-    return _set(ctx or oc.default_context(), model, stored, quantized)
+    return _set(ctx or oc.default_context(), model, stored, quantized, rounds)
 
 
 def _config(folder: Path) -> Config:
@@ -146,7 +153,7 @@ def _file_name(name: str) -> str:
     return LAST.sub(lambda last: f".{SUFFIXES.get(last[1], last[1])}", name)
 
 
-def load_gguf(path: Path, dtype: DTypeLike | None, ctx: oc.Context | None) -> Model:
+def load_gguf(path: Path, dtype: DTypeLike | None, ctx: oc.Context | None, rounds: bool = False) -> Model:
     """The model of a file of GGUF. With a dtype, its blocks are decoded and kept as that."""
     read, kind = read_gguf(path), _quantized(dtype)
     model = _built(
@@ -157,7 +164,7 @@ def load_gguf(path: Path, dtype: DTypeLike | None, ctx: oc.Context | None) -> Mo
         raise oc.StateError("\n  ".join([f"nothing was loaded from {path}", *missing]))
     found = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     kinds = {name: tensor.quantized if dtype is None else kind for name, tensor in found.items()}
-    block, weights = with_weights(model, kinds.__getitem__)
+    block, weights = with_weights(model, kinds.__getitem__, rounds)
     ctx = ctx or oc.default_context()
     for name, param in model.params.items():
         kept, tensor = weights.get(param), found[name]
@@ -206,14 +213,14 @@ def _params(model: Model) -> dict[str, oc.Tensor]:
     return {_file_name(name): tensor for name, tensor in model.params.items()}
 
 
-def _set(ctx: oc.Context, model: Model, stored: dict[str, Array], kind: str | None) -> Model:
+def _set(ctx: oc.Context, model: Model, stored: dict[str, Array], kind: str | None, rounds: bool) -> Model:
     """The model with its parameters set, those of its linear layers as quantized weights of a kind. Arrays
     are let go in turn, so that no more than one of them is in memory twice.
     """
     weights: Mapping[oc.Tensor, Weights] = {}
     made = model
     if kind is not None:
-        block, weights = with_weights(model, lambda name: kind)
+        block, weights = with_weights(model, lambda name: kind, rounds)
         made = Model(block.function, model.config)
     for name, param in _params(model).items():
         _keep(ctx, param, weights.get(param), stored.pop(name))

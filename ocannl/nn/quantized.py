@@ -15,22 +15,31 @@ from ocannl.program.block_parts import changed
 
 
 def quantized(
-    block: oc.Block[..., Any], kind: str = "q8_0", *, only: str = "*", ctx: oc.Context | None = None
+    block: oc.Block[..., Any],
+    kind: str = "q8_0",
+    *,
+    only: str = "*",
+    activations: str | None = None,
+    ctx: oc.Context | None = None,
 ) -> oc.Block[..., Any]:
     """The block with weights kept in integers of few bits, which have no gradients: as they are now in a
     context, by default the default one. The block itself stays as it is. They are those of linear layers and
     embeddings, and what products of `nn.mlp`, attention, recurrent layers and `nn.selective_ssm` read.
 
     `kind` is "q8_0" or "q4_k", blocks of 32 or 256 inputs with scales as in GGUF, or "int8", a scale for each
-    output. Products read the integers, and compute in f32. `only` is a pattern of the names of weights.
-    Weights of which an input axis is no multiple of a block stay. Raises `ArgumentError` for another kind,
-    and where no weights are meant, `UninitializedError` for weights without values.
+    output. Products read the integers, and compute in f32. With `activations="int8"`, what is multiplied with
+    them is rounded to integers of 8 bits, in 127 steps to the greatest of each 32 numbers, or of all along
+    the last input axis for "int8"; gradients pass by the rounding. `only` is a pattern of names of weights.
+    Weights whose inputs are no multiple of a block stay. Raises `ArgumentError` for another kind of weights
+    or activations, and where no weights are meant, `UninitializedError` for weights without values.
     """
     if not isinstance(block, oc.Block):
         raise oc.ArgumentError(f"weights are quantized of a block, found {type(block).__name__}")
     if kind not in FORMATS:
         raise oc.ArgumentError(f"weights are kept as {' or '.join(FORMATS)}, found {kind!r}")
-    made, weights = with_weights(block, lambda name: kind if fnmatchcase(name, only) else None)
+    made, weights = with_weights(
+        block, lambda name: kind if fnmatchcase(name, only) else None, is_rounded(activations)
+    )
     if not weights:
         raise oc.ArgumentError(
             f"{block.title} has no weights called {only!r}, of products or embeddings with shapes, "
@@ -42,13 +51,20 @@ def quantized(
     return made
 
 
+def is_rounded(activations: str | None) -> bool:
+    """Whether activations are rounded. Raises `ArgumentError` for what they cannot be."""
+    if activations not in (None, "int8"):
+        raise oc.ArgumentError(f"activations are None, as they are, or 'int8', found {activations!r}")
+    return activations is not None
+
+
 def with_weights(
-    block: oc.Block[..., Any], kind_of: Callable[[str], str | None]
+    block: oc.Block[..., Any], kind_of: Callable[[str], str | None], rounds: bool = False
 ) -> tuple[oc.Block[..., Any], Mapping[oc.Tensor, Weights]]:
     """The block with memory for quantized weights, and that memory by the parameters; `kind_of` the name of a
     parameter is how it is kept, None as it is.
     """
-    change = _Change(kind_of, {param: name for name, param in block.params.items()})
+    change = _Change(kind_of, rounds, {param: name for name, param in block.params.items()})
     return change.block(block), {param: kept for param, kept in change.made.items() if kept is not None}
 
 
@@ -71,6 +87,7 @@ class _Change:
     """Puts quantized layers in place of others."""
 
     kind_of: Callable[[str], str | None]
+    rounds: bool
     names: Mapping[oc.Tensor, str]
     made: dict[oc.Tensor, Weights | None] = field(default_factory=dict[oc.Tensor, Any])
     """By the parameter: layers may share one."""
@@ -114,5 +131,5 @@ class _Change:
         (param,) = oc.params(w).values()
         if param not in self.made:
             kind = self.kind_of(self.names[param])
-            self.made[param] = None if kind is None else Weights.like(param, kind)
+            self.made[param] = None if kind is None else Weights.like(param, kind, self.rounds)
         return self.made[param]

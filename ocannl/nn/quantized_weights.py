@@ -12,6 +12,15 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl.execute.inference import is_in_cell
+from ocannl.nn.row_products import (
+    WORD,
+    Activations,
+    RowProduct,
+    product_int8,
+    product_q4_k,
+    product_q8_0,
+    row_product_int8,
+)
 from ocannl.program import graph
 
 Array: TypeAlias = NDArray[Any]
@@ -31,6 +40,10 @@ class Format:
         value: the weights in f32, of these arrays with all axes, some of size 1, and of positions.
         encode: these arrays by label, of weights in f32 with all axes.
         positions: the axes whose positions are given to `value`.
+        blocks: the axes along which activations in integers have scales of their own.
+        row: the product with a row of activations, in floats, if `row_of_floats`, or in integers.
+        rows: that with any number of rows in integers, if it needs no weights in floats.
+        row_of_floats: whether sums before scales pay in floats.
     """
 
     axes: tuple[str, ...]
@@ -38,6 +51,10 @@ class Format:
     kept: Mapping[str, tuple[tuple[str, ...], type[np.generic]]]
     value: Value
     encode: Callable[[Array], Mapping[str, Array]]
+    blocks: tuple[str, ...]
+    row: RowProduct
+    rows: RowProduct | None = None
+    row_of_floats: bool = False
     positions: tuple[str, ...] = ()
 
     @property
@@ -122,6 +139,8 @@ FORMATS: dict[str, Format] = {
         kept={"codes": (("k", "j"), np.int8), "scales": (("k",), np.float32)},
         value=_scaled,
         encode=_encode_q8_0,
+        blocks=("k",),
+        row=product_q8_0,
     ),
     "q4_k": Format(
         axes=("k", "p", "n", "j"),
@@ -135,6 +154,9 @@ FORMATS: dict[str, Format] = {
         },
         value=_value_q4_k,
         encode=_encode_q4_k,
+        blocks=("k", "p", "n"),
+        row=product_q4_k,
+        row_of_floats=True,
         positions=("n",),
     ),
     "int8": Format(
@@ -143,6 +165,9 @@ FORMATS: dict[str, Format] = {
         kept={"codes": (("j",), np.int8), "scales": ((), np.float32)},
         value=_scaled,
         encode=_encode_symmetric,
+        blocks=(),
+        row=row_product_int8,
+        rows=product_int8,
     ),
 }
 """`q8_0`: 32 integers of 8 bits with a scale. `q4_k`: 256 of 4 bits, a scale and a minimum of 6 bits for
@@ -155,19 +180,71 @@ them in a product takes longer than to read them. `int8`: a scale in f32 for eac
 class Layout:
     """The arrays that are kept of weights in -> out, of a format, whose last input axis is split; `lead` has
     names of the other input axes.
+
+    Attributes:
+        joined: the sizes of input axes that are one axis here, since blocks reach from one into the next.
+        rounds: whether activations are in integers of 8 bits.
+        in_words: whether the last input axis is one of words.
     """
 
     format: Format
     lead: tuple[str, ...]
+    joined: tuple[int, ...] = ()
+    rounds: bool = False
+    in_words: bool = True
 
     def product(self, kept: Kept, x: oc.Tensor) -> oc.Tensor:
         """The weights times batch | in: batch | out."""
-        form = self.format
-        apart = self._row(form.axes)
-        sizes: dict[str, Any] = dict(form.sizes)
-        parts = oc.einsum(f"... | {self._joined} => ... | {apart}", x, **sizes) if sizes else x
-        weights = self._value(kept, "{} -> ..o..")
-        return (oc.virtual(weights) if _is_row(x) else weights) @ parts
+        if not self.rounds:
+            return self._product(kept, x)
+
+        @oc.custom_gradient
+        def product(x: oc.Tensor) -> tuple[oc.Tensor, Callable[[oc.Tensor], oc.Tensor]]:
+            return self._integer_product(kept, x), lambda cotangent: self._transposed(kept, cotangent)
+
+        return product(x)
+
+    def _product(self, kept: Kept, x: oc.Tensor) -> oc.Tensor:
+        """The product in f32."""
+        if not _is_row(x):
+            return self._value(kept, "{} -> ..o..") @ self._split(x)
+        if self.format.row_of_floats:
+            return self.format.row(kept, Activations(self._split(x), self.lead))
+        return oc.virtual(self._value(kept, "{} -> ..o..")) @ self._split(x)
+
+    def _integer_product(self, kept: Kept, x: oc.Tensor) -> oc.Tensor:
+        """The product with activations in integers."""
+        form, activations = self.format, Activations(self._split(x), self.lead)
+        numbers = activations.rounded(form.axes, form.blocks)
+        if _is_row(x) and self.in_words:
+            return form.row(kept, numbers)
+        if form.rows is not None:
+            return form.rows(kept, numbers)
+        return self._value(kept, "{} -> ..o..") @ numbers.value()
+
+    def _transposed(self, kept: Kept, cotangent: oc.Tensor) -> oc.Tensor:
+        """What gradients go to activations as: rounding is passed by."""
+        weights, apart = self._value(kept, "{} -> ..o.."), self._row(self.format.axes)
+        parts = oc.einsum(f"{apart} -> ..o..; ... | ..o.. => ... | {apart}", weights, cotangent)
+        flat = oc.einsum(f"... | {apart} => ... | {self._joined}", parts)
+        if not self.joined:
+            return flat
+        inputs: dict[str, Any] = dict(zip(self._inputs, self.joined, strict=True))
+        return oc.einsum(f"... | {'&'.join(inputs)} => ... | {', '.join(inputs)}", flat, **inputs)
+
+    def _split(self, x: oc.Tensor) -> oc.Tensor:
+        """Activations with the axes of blocks."""
+        if self.joined:
+            x = oc.einsum(f"... | {', '.join(self._inputs)} => ... | {'&'.join(self._inputs)}", x)
+        if not self.format.sizes:
+            return x
+        sizes: dict[str, Any] = dict(self.format.sizes)
+        return oc.einsum(f"... | {self._joined} => ... | {self._row(self.format.axes)}", x, **sizes)
+
+    @property
+    def _inputs(self) -> list[str]:
+        """Names of the axes that are joined."""
+        return [f"x{number}" for number in range(len(self.joined))]
 
     def rows(self, kept: Kept, ids: oc.Tensor) -> oc.Tensor:
         """The inputs of chosen outputs: batch | to batch | in, for weights of one output axis."""
@@ -220,24 +297,30 @@ class Weights:
         return next(name for name, form in FORMATS.items() if form is self.layout.format)
 
     @staticmethod
-    def like(param: oc.Tensor, kind: str) -> Weights | None:
+    def like(param: oc.Tensor, kind: str, rounds: bool = False) -> Weights | None:
         """Memory for weights of the shape of a parameter, called by its name; None where they do not fit."""
         form, shape = FORMATS[kind], graph.known_shape(param.ir_value)
         if not shape.is_final or shape.batch.axes or not shape.input.axes:
             return None
-        *lead, last = shape.input.sizes
+        *lead, last = inputs = shape.input.sizes
+        joined: tuple[int, ...] = ()
+        if last % form.block:
+            lead, last, joined = [], prod(inputs), tuple(inputs)
         if last % form.block:
             return None
         split = {form.axes[0]: last // form.block if form.sizes else last, **form.sizes}
         nodes: dict[str, oc.Tensor] = {}
         for label, (axes, dtype) in form.kept.items():
-            inputs, outputs = [*lead, *(split[axis] for axis in axes)], [*shape.output.sizes]
-            nodes[label] = oc.node(label, of=param, input=inputs, output=outputs, dtype=dtype)
-        return Weights(Layout(form, tuple([f"i{number}" for number in range(len(lead))])), nodes)
+            places, outputs = [*lead, *(split[axis] for axis in axes)], [*shape.output.sizes]
+            nodes[label] = oc.node(label, of=param, input=places, output=outputs, dtype=dtype)
+        names = tuple([f"i{number}" for number in range(len(lead))])
+        return Weights(Layout(form, names, joined, rounds, not last % WORD), nodes)
 
     def set(self, ctx: oc.Context, array: Array) -> None:
         """Keeps an array out, in."""
-        self.keep(ctx, self.layout.format.encoded(array))
+        joined = len(self.layout.joined)
+        rows = array.reshape(*array.shape[:-joined], -1) if joined else array
+        self.keep(ctx, self.layout.format.encoded(rows))
 
     def keep(self, ctx: oc.Context, arrays: Mapping[str, Array]) -> None:
         """Sets what is kept, by label."""

@@ -27,8 +27,8 @@ def virtual(t: TensorLike) -> Tensor:
     it is asked for itself, it is in memory too. It is the tensor itself, as for `materialize`.
 
     Raises `ArgumentError` for memory and for a tensor that was materialized, and when compiled `OcannlError`
-    where the value has to be in memory: a sum that another sum reads, one that several points add to, values
-    at computed positions, or those read after what they depend on was written.
+    where the value has to be in memory: a sum that another sum would repeat, one that several points add to,
+    values at computed positions, or those read after what they depend on was written.
     """
     tensor = as_tensor(t)
     if is_memory(tensor.ir_value):

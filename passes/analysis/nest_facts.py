@@ -20,6 +20,7 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.passes.analysis.cost import CONVERSIONS, instructions
+from ocannl.passes.analysis.word_products import DEPTH, WORK, in_words, word_product
 
 
 @dataclass(slots=True)
@@ -89,6 +90,10 @@ def _read(scope: ScopeFacts, block: Block, depends: dict[SSAValue, set[str]], sc
                 names |= access.strides.keys()
             case IndexOp():
                 names.update(name for name, _ in address_of(op).merge(schedule.merged).terms)
+            case ReduceOp() if (words := words_of(op, depends, schedule)) is not None:
+                scope.accesses += words
+                scope.work += WORK
+                names.update(*(access.strides for access in words))
             case ReduceOp():
                 inner = ScopeFacts(op, schedule.loops(op.space.data), scope.around | scope.space)
                 _read(inner, op.body.block, depends, schedule)
@@ -103,6 +108,24 @@ def _read(scope: ScopeFacts, block: Block, depends: dict[SSAValue, set[str]], sc
         depends.update((result, names) for result in op.results)
         scope.varies |= names
     scope.varies &= scope.around.keys()
+
+
+def words_of(op: ReduceOp, depends: Mapping[SSAValue, set[str]], schedule: Schedule) -> list[Access] | None:
+    """The accesses of a sum of four neighbouring bytes, which reads words; None for another reduction."""
+    product = word_product(op)
+    if product is None:
+        return None
+    accesses = [read_access(factor.load, depends, schedule) for factor in product.factors]
+    words = [in_words(access.strides, product.variable) for access in accesses]
+    return (
+        [
+            Access(access.op, strides, DEPTH * access.bytes, access.scattered, access.conversion)
+            for access, strides in zip(accesses, words, strict=True)
+            if strides is not None
+        ]
+        if None not in words
+        else None
+    )
 
 
 def read_access(op: LoadOp | StoreOp, depends: Mapping[SSAValue, set[str]], schedule: Schedule) -> Access:

@@ -147,7 +147,7 @@ class Chooser:
         return self.dominant is None or accumulators <= self.target.accumulators
 
     def lanes(self) -> Iterator[tuple[str, int]]:
-        spaces = self.facts.space | (self.dominant.space if self.dominant else {})
+        spaces = self.facts.space | self.reduced
         for name, size in spaces.items():
             if size == 1 or not self.is_apart(name):
                 continue
@@ -159,6 +159,14 @@ class Chooser:
                     yield name, 1 << (size - 1).bit_length()
                     break
                 yield name, width
+
+    @property
+    def reduced(self) -> dict[str, int]:
+        """The loops of the dominant reduction, and of those around it."""
+        if self.dominant is None:
+            return {}
+        sizes = self.dominant.around | self.dominant.space
+        return {name: size for name, size in sizes.items() if name not in self.facts.space}
 
     def widest(self, name: str) -> int:
         if self.dominant is not None and name in self.dominant.varies:
@@ -184,7 +192,7 @@ class Chooser:
         is_reused = is_contraction(self.dominant.op)
         most = MOST_OF_PRODUCT if is_reused else math.inf
         budget = min(self.target.accumulators, ACCUMULATORS) // vectors // len(self.facts.inner)
-        if lane_name in self.dominant.space and (self.streams() or not is_reused):
+        if lane_name in self.reduced and (self.streams() or not is_reused):
             budget = min(budget, STREAMS)
         for name in sorted(self.facts.space, key=self.row_distance):
             size = self.facts.space[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.arith import MulfOp
+from xdsl.dialects.arith import MulfOp, MuliOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.scopes import scope_sizes
@@ -36,14 +36,15 @@ def is_contraction(reduction: ReduceOp) -> bool:
 
 def is_product(reduction: ReduceOp) -> bool:
     """Whether a reduction is a contraction, or a product of a matrix with a vector: of two factors with other
-    axes of the result.
+    axes of the result; or a sum of parts of such a product.
     """
-    if is_contraction(reduction):
+    parts = [op for op in reduction.body.block.ops if isinstance(op, ReduceOp)]
+    if is_contraction(reduction) or any(part.accum.data == "add" and is_product(part) for part in parts):
         return True
     around, reduced = scope_sizes(reduction).keys(), set(reduction.space.names)
     last = reduction.body.block.last_op
     product = last.operands[0].owner if isinstance(last, YieldOp) else None
-    if not isinstance(product, MulfOp):
+    if not isinstance(product, MulfOp | MuliOp):
         return False
     factors = [names_around(operand) for operand in product.operands]
     return all(names & reduced for names in factors) and factors[0] & around != factors[1] & around

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
 
 # The largest node of a group that lives on the stack, in bytes.
 LARGEST_INSIDE = 2**17
@@ -114,6 +115,18 @@ class TargetDescription:
     def masks(self) -> bool:
         """Whether it stores some lanes of a vector as fast as all, by an instruction."""
         return "avx512vl" in self.features
+
+    @property
+    def word_products(self) -> frozenset[str]:
+        """The instructions for products of words of four bytes: those that sum them, and `pmaddwd`, which
+        sums products of pairs of 16 bits.
+        """
+        found = {
+            dot.name
+            for dot in DOT_INSTRUCTIONS
+            if dot.depth == 4 and not dot.on_tiles and dot.features & self.features
+        }
+        return frozenset(found | ({"pmaddwd"} if self.arch == "x86_64" else set()))
 
 
 DEFAULT_TARGET = TargetDescription()

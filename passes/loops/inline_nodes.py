@@ -144,9 +144,9 @@ class LoadSite:
 def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
     """Whether computing a value at a site costs no more than to store and load it."""
     cost, version = definition.cost, definition.version
-    if is_to_be_virtual(definition.store.node):
-        return not (cost.reduction_work and site.in_reduction)
     multiplied = site.evaluations > points(definition.nest.space.data)
+    if is_to_be_virtual(definition.store.node):
+        return not (cost.reduction_work and site.in_reduction and multiplied)
     if len(definition.ops) > LONGEST_BODY:
         return False
     if version.kept or cost.is_free:
@@ -176,9 +176,9 @@ def check_virtual(func: FuncOp) -> None:
             if isinstance(op, StoreOp) and is_to_be_virtual(op.node):
                 node = declaration(op.node)
                 message = (
-                    f"`{node.label.data}` cannot be virtual: another reduction reads it, several points "
-                    "accumulate in a cell of it, it is read at computed positions, or after what it depends "
-                    "on was written"
+                    f"`{node.label.data}` cannot be virtual: another reduction would repeat it, several "
+                    "points accumulate in a cell of it, it is read at computed positions, or after what it "
+                    "depends on was written"
                 )
                 raise OcannlError(at_line(node, message))
 

@@ -32,7 +32,7 @@ texpr.routine @not_virtual {
 texpr.routine @spread {
   %x = texpr.data "x" : !texpr.tensor<8, f32>
   %k = texpr.data "k" : !texpr.tensor<3, f32>
-  // expected-error @below {{`spread` cannot be virtual: another reduction reads it, several points accumulate in a cell}}
+  // expected-error @below {{`spread` cannot be virtual: another reduction would repeat it, several points accumulate in a cell}}
   %spread = texpr.apply add= mul(%x, %k) logic "o; k => o =+ k" virtual : !texpr.tensor<8, f32>
   %y = texpr.apply = neg(%spread) logic "." : !texpr.tensor<8, f32>
   texpr.forward %y

@@ -1,0 +1,202 @@
+"""Emits sums of the products of four neighbouring bytes: vectors of words, each of which has four of them.
+
+Sources: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual" (VNNI, PMADDWD); Arm, "Arm
+Architecture Reference Manual" (DotProd, I8MM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation
+
+from ocannl.dialects.loops import ReduceOp
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.instructions import neighbours
+from ocannl.lowering.llvm.types import ValueType, vector
+from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile
+from ocannl.lowering.loops_to_llvm.tile_emitter import RowAccess, TileEmitter
+from ocannl.passes.analysis.word_products import DEPTH, WordFactor, WordProduct
+
+I32, I16, I8 = ValueType("i32", "i32", 4), ValueType("i16", "i16", 2), ValueType("i8", "i8", 1)
+# A word of four times 128, which turns numbers with a sign into ones without.
+BIASES = "splat (i32 -2139062144)"
+STEPS: dict[type[Operation], str] = {arith.AndIOp: "and", arith.ShRSIOp: "lshr", arith.ShRUIOp: "lshr"}
+PMADDWD = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A vector of words of bytes, which may be read with a sign, without one, or as is the same."""
+
+    value: str
+    type: ValueType
+    signed: bool
+    unsigned: bool
+
+
+def emit_word_sum(nest: TileEmitter, op: ReduceOp, product: WordProduct, has_rows: bool) -> Tile | None:
+    """The sums of a reduction on the rows and lanes of a tile; None where these are no words in memory."""
+    before = nest.positions.get(product.variable)
+    nest.positions[product.variable] = Position(None, 0)
+    accesses = [nest.access(factor.load) for factor in product.factors]
+    width = nest.lanes.width
+    if width < DEPTH or any(not is_of_words(access) for access in accesses):
+        if before is None:
+            del nest.positions[product.variable]
+        return None
+    # What is the same in all rows is read, and corrected for, once.
+    order = sorted(zip(product.factors, accesses, strict=True), key=lambda found: not found[1].has_rows)
+    same = {factor: words(nest, factor, access, 0) for factor, access in order if not access.has_rows}
+    rows: list[str] = []
+    for row in range(nest.height if has_rows else 1):
+        each = [same.get(factor) or words(nest, factor, access, row) for factor, access in order]
+        rows.append(in_pieces(nest.b, each, width))
+    for factor, access in order:
+        nest.fetch_ahead(factor.load, access, nest.height if access.has_rows else 1, DEPTH)
+    return Tile(rows, vector(I32, width), nest.b.depth)
+
+
+def is_of_words(access: RowAccess) -> bool:
+    return not access.rows[0].scattered and access.lane_stride in (0, DEPTH)
+
+
+def words(nest: TileEmitter, factor: WordFactor, access: RowAccess, row: int) -> Words:
+    """The words of a factor in a row."""
+    b, width, active = nest.b, nest.lanes.width, nest.lanes.active
+    bytes = vector(I8, DEPTH * width)
+    offset = row * access.row_stride if access.has_rows else 0
+    if access.lane_stride:
+        value = access.row(0).load_vector(offset, 1, Lanes(DEPTH * width, DEPTH * active))
+    else:
+        word = access.row(0).load_vector(offset, 1, Lanes(DEPTH, DEPTH))
+        word = b.emit(f"bitcast <{DEPTH} x i8> {word} to i32")
+        value = b.emit(
+            f"bitcast {vector(I32, width).text} {b.splat(word, I32, width, b.depth)} to {bytes.text}"
+        )
+    for step, number in factor.steps:
+        value = b.emit(f"{STEPS[step]} {bytes.text} {value}, splat (i8 {number})")
+    value = b.emit(f"bitcast {bytes.text} {value} to {vector(I32, width).text}")
+    is_small = factor.greatest < 128
+    return Words(value, vector(I32, width), factor.signed or is_small, not factor.signed)
+
+
+def in_pieces(b: FunctionBuilder, factors: Sequence[Words], width: int) -> str:
+    """The sums of words as wide as registers of vectors, or wider."""
+    most = b.vector_bytes // 4
+    if width <= most:
+        return products(b, *factors)
+    half = width // 2
+    sums = [
+        in_pieces(
+            b,
+            [
+                Words(neighbours(b, f.value, f.type, start, half), vector(I32, half), f.signed, f.unsigned)
+                for f in factors
+            ],
+            half,
+        )
+        for start in (0, half)
+    ]
+    both, places = vector(I32, half).text, ", ".join(f"i32 {lane}" for lane in range(width))
+    return b.emit(f"shufflevector {both} {sums[0]}, {both} {sums[1]}, <{width} x i32> <{places}>")
+
+
+def products(b: FunctionBuilder, x: Words, y: Words) -> str:
+    """The sums of the products of two vectors of words, by the shortest way that the target has."""
+    zero, names = "zeroinitializer", b.word_products
+    if "vpdpbusd" in names:
+        for one, other in ((x, y), (y, x)):
+            if one.unsigned and other.signed:
+                return dot(b, "vpdpbusd", zero, one, other)
+        if x.signed and y.signed:
+            return biased(b, x, y)
+    for name, first, second in (("sdot", True, True), ("udot", False, False), ("usdot", False, True)):
+        for one, other in ((x, y), (y, x)):
+            if name in names and has_sign(one, first) and has_sign(other, second):
+                return dot(b, name, zero, one, other)
+    return in_halves(b, x, y) if "pmaddwd" in names else in_bytes(b, x, y)
+
+
+def has_sign(words: Words, signed: bool) -> bool:
+    return words.signed if signed else words.unsigned
+
+
+def biased(b: FunctionBuilder, x: Words, y: Words) -> str:
+    """Numbers with a sign, of which 128 more have none: begins with 128 times the others less."""
+    type = x.type
+    biases = once(
+        b,
+        f"call {type.text} @llvm.{declared(b, 'vpdpbusd', type)}("
+        + ", ".join(f"{type.text} {value}" for value in ("zeroinitializer", BIASES, y.value))
+        + ")",
+    )
+    start = once(b, f"sub {type.text} zeroinitializer, {biases}")
+    moved = Words(b.emit(f"xor {type.text} {x.value}, {BIASES}"), type, False, True)
+    return dot(b, "vpdpbusd", start, moved, y)
+
+
+def once(b: FunctionBuilder, instruction: str) -> str:
+    """The value of an instruction, which is emitted once in the innermost loop."""
+    return b.emit_at(b.depth, instruction)
+
+
+def declared(b: FunctionBuilder, name: str, type: ValueType) -> str:
+    """The name of an intrinsic on words, which is declared."""
+    if name == "vpdpbusd":
+        full, of = f"x86.avx512.vpdpbusd.{32 * type.width}", type.text
+    else:
+        full, of = f"aarch64.neon.{name}.v4i32.v16i8", "<16 x i8>"
+    b.declarations.add(f"declare {type.text} @llvm.{full}({type.text}, {of}, {of})")
+    return full
+
+
+def dot(b: FunctionBuilder, name: str, start: str, x: Words, y: Words) -> str:
+    """An instruction that adds to `start` the products of each word."""
+    type, values = x.type, [x.value, y.value]
+    full, of = declared(b, name, type), type.text
+    if name != "vpdpbusd":
+        of = "<16 x i8>"
+        values = [once(b, f"bitcast {type.text} {value} to {of}") for value in values]
+    return b.emit(f"call {type.text} @llvm.{full}({type.text} {start}, {of} {values[0]}, {of} {values[1]})")
+
+
+def in_halves(b: FunctionBuilder, x: Words, y: Words) -> str:
+    """By products of 16 bits, summed in pairs: the bytes at even places, and those at odd ones."""
+    type = x.type
+    name, halves = PMADDWD[type.width], vector(I16, 2 * type.width).text
+    b.declarations.add(f"declare {type.text} @llvm.{name}({halves}, {halves})")
+    sums: list[str] = []
+    for is_odd in (False, True):
+        left, right = (half(b, words, halves, is_odd) for words in (x, y))
+        sums.append(b.emit(f"call {type.text} @llvm.{name}({halves} {left}, {halves} {right})"))
+    return b.emit(f"add {type.text} {sums[0]}, {sums[1]}")
+
+
+def half(b: FunctionBuilder, words: Words, halves: str, is_odd: bool) -> str:
+    """The bytes at odd or even places in 16 bits each."""
+    value = once(b, f"bitcast {words.type.text} {words.value} to {halves}")
+    right = "lshr" if words.unsigned else "ashr"
+    if is_odd:
+        return once(b, f"{right} {halves} {value}, splat (i16 8)")
+    if words.unsigned:
+        return once(b, f"and {halves} {value}, splat (i16 255)")
+    return once(b, f"ashr {halves} {once(b, f'shl {halves} {value}, splat (i16 8)')}, splat (i16 8)")
+
+
+def in_bytes(b: FunctionBuilder, x: Words, y: Words) -> str:
+    """Byte by byte, each in 32 bits."""
+    type, total = x.type, ""
+    for place in range(DEPTH):
+        left, right = (byte(b, words, place) for words in (x, y))
+        product = b.emit(f"mul {type.text} {left}, {right}")
+        total = b.emit(f"add {type.text} {total}, {product}") if total else product
+    return total
+
+
+def byte(b: FunctionBuilder, words: Words, place: int) -> str:
+    type = words.type.text
+    moved = once(b, f"shl {type} {words.value}, splat (i32 {24 - 8 * place})")
+    return once(b, f"{'lshr' if words.unsigned else 'ashr'} {type} {moved}, splat (i32 24)")
