@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -50,10 +51,13 @@ from ocannl.lowering.kernels_to_llvm.thread_values import SLOT
 from ocannl.lowering.kernels_to_llvm.warpgroups import GROUP, Matrix, described, find_product
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.llvm.instructions import INTRINSICS, LIBRARY
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.types import ValueType, value_type
 
+# Places in PTX, and no sections of debug information, which ptxas makes of them.
+DIRECTIVES = "DebugDirectivesOnly"
 TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
 # Parameters of a kernel take 4352 bytes, each of them 8.
@@ -84,25 +88,27 @@ class DeviceModule:
     routines: tuple[RoutineDescription, ...]
 
 
-def kernels_to_device(module: ModuleOp, arch: str) -> DeviceModule:
-    """The kernels of all routines of a module, for an NVIDIA GPU of an architecture.
+def kernels_to_device(module: ModuleOp, arch: str, *, lines: bool = False) -> DeviceModule:
+    """The kernels of all routines of a module, for an NVIDIA GPU of an architecture. With `lines`, their
+    instructions have those of the user's program.
 
     Raises `OcannlError` for what is no kernel yet, and for functions and shared memory that the hardware does
     not have.
     """
-    emitter = _DeviceEmitter(arch)
+    emitter = _DeviceEmitter(arch, DebugInfo(DIRECTIVES) if lines else None)
     found = [
         describe(func, [emitter.emit_launch(func, launch) for launch in launches(func)], str)
         for func in routines(module)
     ]
     parts = [f'target triple = "{TRIPLE}"', *sorted(emitter.functions), *emitter.parts]
+    parts += [] if emitter.debug is None else [emitter.debug.text()]
     text = "\n\n".join(parts) + "\n"
     return DeviceModule(text, tuple(found))
 
 
 class _DeviceEmitter:
-    def __init__(self, arch: str) -> None:
-        self.arch = arch
+    def __init__(self, arch: str, debug: DebugInfo | None) -> None:
+        self.arch, self.debug = arch, debug
         self.parts: list[str] = []
         self.functions: set[str] = set()
         self.kernels: dict[str, str] = {}
@@ -112,7 +118,9 @@ class _DeviceEmitter:
         nodes, indices = used_names(launch, func.ranges)
         check_arguments(launch, len(nodes), len(indices))
         check_shared(launch, self.arch)
-        b = FunctionBuilder(CONVERTED, COMPARED)
+        scope = None if self.debug is None else self.debug.function(launch.label.data, launch)
+        place_of = None if self.debug is None or scope is None else partial(self.debug.place, scope)
+        b = FunctionBuilder(CONVERTED, COMPARED, place_of=place_of)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         kernel = DeviceKernel(b, launch, pointers, positions, self.arch == WARPGROUP_ARCH)
@@ -122,7 +130,8 @@ class _DeviceEmitter:
             f"ptr{attributes} {pointers[n]}" for n, attributes in parameter_attributes(launch, nodes)
         ]
         parameters += [f"i64 {positions[name].name}" for name in indices]
-        text = f"({', '.join(parameters)}) nounwind {limits(launch)} {{\n{b.text()}\n  ret void\n}}"
+        head = f"nounwind {limits(launch)}{'' if scope is None else f' !dbg {scope}'}"
+        text = f"({', '.join(parameters)}) {head} {{\n{b.text()}\n  ret void\n}}"
         return KernelCall.of(launch, self.kernel(func, launch, text, kernel.shared), nodes, indices)
 
     def kernel(self, func: FuncOp, launch: LaunchOp, text: str, shared: Mapping[str, int]) -> str:

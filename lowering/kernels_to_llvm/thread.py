@@ -63,6 +63,7 @@ class ThreadEmitter(ThreadValues):
                 self.emit_op(op)
 
     def emit_op(self, op: Operation) -> None:
+        self.b.at(op)
         match op:
             case LoadOp():
                 self.load(op)

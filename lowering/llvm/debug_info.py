@@ -14,18 +14,18 @@ FIRST_NODE = 1
 
 class DebugInfo:
     """The metadata of a module. A function is written at the line of its first origin, and an instruction at
-    that of the scalar operation that it is for.
+    that of the scalar operation that it is for. `emission` is LLVM's kind of debug information.
     """
 
     is_shared = False
     """Whether equal steps are one function, of which one has the lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, emission: str = "LineTablesOnly") -> None:
         self._nodes: dict[str, int] = {}
         self._unit = self._node(
             "distinct !DICompileUnit(language: DW_LANG_Python, file: "
             f'{self._file("ocannl")}, producer: "ocannl", isOptimized: true, runtimeVersion: 0, '
-            "emissionKind: LineTablesOnly)"
+            f"emissionKind: {emission})"
         )
         self._count = 0
         self._files: dict[str, str] = {}

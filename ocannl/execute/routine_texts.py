@@ -32,6 +32,7 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
 from ocannl.runtime.device import Device
+from ocannl.runtime.settings import is_on
 from ocannl.viewer.page import Program
 from ocannl.viewer.show import Viewable, show
 
@@ -103,10 +104,11 @@ class RoutineTexts(Viewable):
 
     def ptx(self, arch: str | None = None) -> str:
         """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
-        context's GPU, or `sm_80`. It ends in a description of the kernels for their host, as JSON.
+        context's GPU, or `sm_80`. It ends in a description of the kernels for their host, as JSON. With
+        `OCANNL_DEBUG_INFO=1`, instructions have the lines of the program.
         """
         arch = arch or self._target.arch
-        return ptx_text(self._kernels_for(arch), arch)
+        return ptx_text(self._kernels_for(arch), arch, lines=is_on("debug_info"))
 
     def metal(self) -> str:
         """The Metal text of the routine's kernels for the GPU of a Mac.

@@ -55,13 +55,14 @@ class LLVMTarget(Target):
 
 @dataclass(frozen=True)
 class PTXTarget(Target):
-    """PTX text of the kernels of a module, for NVIDIA GPUs: `-t ptx{arch=sm_90}`."""
+    """PTX text of the kernels of a module, for NVIDIA GPUs: `-t ptx{arch=sm_90 lines=true}`."""
 
     name: ClassVar[str] = "ptx"
     arch: str = DEFAULT_ARCH
+    lines: bool = False
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(ptx_text(module, self.arch))
+        output.write(ptx_text(module, self.arch, lines=self.lines))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ocannl.runtime.cuda.program import CudaProgram
 from ocannl.runtime.cuda.ptx import ptx_text
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.kernel_plan import kernel_plan
+from ocannl.runtime.settings import is_on
 
 LOG_BYTES = 8192
 
@@ -30,8 +31,13 @@ class CudaDevice(Gpu):
     def key(self) -> str:
         return self.arch
 
+    @property
+    def lines(self) -> bool:
+        """Whether debuggers and profilers are told the user's lines, as `OCANNL_DEBUG_INFO` says."""
+        return is_on("debug_info")
+
     def text(self, module: ModuleOp) -> str:
-        return ptx_text(module, self.arch)
+        return ptx_text(module, self.arch, lines=self.lines)
 
     def program(self, text: str, interface: Interface) -> CudaProgram:
         """The routine of PTX that has one. Raises `DeviceError`."""
@@ -57,14 +63,17 @@ class CudaDevice(Gpu):
     def load(self, text: str) -> Any:
         """A module of PTX, compiled by the driver. Raises `DeviceError` with the log of the driver."""
         options, log = self.driver.api.CUjit_option, bytearray(LOG_BYTES)
+        given = {options.CU_JIT_ERROR_LOG_BUFFER: log, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: len(log)}
+        if self.lines:
+            given[options.CU_JIT_GENERATE_LINE_INFO] = 1
         try:
             return self.driver.call(
                 "the NVIDIA driver rejects the kernels",
                 "cuModuleLoadDataEx",
                 text.encode() + b"\0",
-                2,
-                [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
-                [log, len(log)],
+                len(given),
+                [*given],
+                [*given.values()],
             )
         except CudaError as error:
             if error.code == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION":

@@ -22,13 +22,14 @@ SHORT_POINTERS = "--nvptx-short-ptr"
 ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 
 
-def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH) -> str:
-    """The PTX of the kernels of a module, for GPUs of an architecture.
+def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH, *, lines: bool = False) -> str:
+    """The PTX of the kernels of a module, for GPUs of an architecture. With `lines`, instructions have those
+    of the user's program, which `ptxas -lineinfo` keeps.
 
     Raises `DeviceError` for an architecture that is not one of `ARCHS`, and `OcannlError` for what is no
     kernel yet.
     """
-    return assembly(kernels_to_device(module, arch), arch)
+    return assembly(kernels_to_device(module, arch, lines=lines), arch)
 
 
 def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:

@@ -44,6 +44,7 @@ class CUevent_flags(IntEnum):
 class CUjit_option(IntEnum):
     CU_JIT_ERROR_LOG_BUFFER = 5
     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
+    CU_JIT_GENERATE_LINE_INFO = 13
 
 
 class CUmemPool_attribute(IntEnum):
