@@ -4,6 +4,9 @@ A name ends with `_backward` where the gradient of `x` is wanted, too. Products 
 `gemm_<rows>x<summed>x<columns>`, of any sizes; `gemm_tn_...` if the first operand is stored transposed. With
 `_bf16` at the end operands and results are bf16, with `_tf32` operands of f32 may be rounded to TF32.
 `add_<rows>x<columns>` is `add` of another size.
+
+`conv_<size>x<in>x<out>_<k>x<k>` convolves 32 padded images of size x size with `in` channels, at every other
+position with `_by2`. With `_image` or `_kernel` at the end it is the gradient of these, without the result.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ ROWS = (4096, 1024)
 BACKWARD = "_backward"
 ROWWISE = re.compile(rf"([a-z_]+?)(?:_(\d+)x(\d+))?({BACKWARD})?")
 GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)(?:_(bf16|tf32))?")
+BATCH, IMAGE, OF_KERNEL = 32, "_image", "_kernel"
+CONV = re.compile(rf"conv_(\d+)x(\d+)x(\d+)_(\d+)x\4(_by2)?({IMAGE}|{OF_KERNEL})?")
 # A timing takes about so many seconds at these rates: short ones are seldom interrupted on a busy machine.
 SECONDS, FLOPS, BYTES = 0.005, 1e11, 2e10
 
@@ -59,6 +64,19 @@ class Kernel:
         if self.flops:
             return f"{self.flops / seconds / 1e9:.0f} GFLOP/s"
         return f"{4 * self.moved / seconds / 1e9:.1f} GB/s"
+
+
+@dataclass(frozen=True)
+class Convolution(Kernel):
+    """`y` from images `x` and a kernel `other`, or the gradient of one of these.
+
+    Attributes:
+        stride: the step of a window.
+        found: the name of what is computed.
+    """
+
+    stride: int = 1
+    found: str = "y"
 
 
 @dataclass(frozen=True)
@@ -107,6 +125,21 @@ def convolution(backward: bool) -> Kernel:
     return Kernel("convolution", *shapes, flops=flops * (1 + backward), backward=backward)
 
 
+def alone(name: str) -> Convolution | None:
+    """The convolution of a name; None if there is none."""
+    matched = CONV.fullmatch(name)
+    if matched is None:
+        return None
+    size, inner, outer, window = (int(matched[group]) for group in (1, 2, 3, 4))
+    stride = 2 if matched[5] else 1
+    results = -(-size // stride)
+    shapes = (BATCH, size, size, inner), (outer, window, window, inner), (BATCH, results, results, outer)
+    flops = 2 * math.prod(shapes[2]) * window**2 * inner
+    found = {None: "y", IMAGE: "x.grad", OF_KERNEL: "other.grad"}[matched[6]]
+    is_gradient = matched[6] is not None
+    return Convolution("convolution", *shapes, flops=flops, backward=is_gradient, stride=stride, found=found)
+
+
 def same(sizes: Shape) -> Shape:
     return sizes
 
@@ -150,10 +183,21 @@ SQUARES = [
     *(round(64 * 32 ** (step / 26)) for step in range(1, 26)),
 ]
 ODD = ["1000x17x512", "2048x64x2048", "33x65x129", "1x768x3072"]
+# The convolutions of ResNet-18 and -50 on images of 32 x 32: those of 3 x 3, and of 1 x 1.
+STAGES = ((32, 64), (16, 128), (8, 256), (4, 512))
+WINDOWS = [
+    *(f"conv_{size}x{n}x{n}_3x3" for size, n in STAGES),
+    *(f"conv_{2 * size}x{n // 2}x{n}_{k}x{k}_by2" for size, n in STAGES[1:] for k in (3, 1)),
+    *(f"conv_{2 * size}x{n}x{n}_3x3_by2" for size, n in STAGES[1:]),
+    *(f"conv_{size}x{n}x{m}_1x1" for size, c in STAGES for n, m in ((c, 4 * c), (4 * c, c))),
+    *(f"conv_{2 * size}x{2 * n}x{n}_1x1" for size, n in STAGES[1:]),
+    *(f"conv_{2 * size}x{2 * n}x{4 * n}_1x1_by2" for size, n in STAGES[1:]),
+]
 # Groups that are measured only where they are asked for.
 MORE_GROUPS = {
     "sizes": [f"gemm_{n}x{n}x{n}" for n in sorted(set(SQUARES))] + [f"gemm_{shape}" for shape in ODD],
     "decoding": [f"gemm{form}_{rows}x768x3072" for form in ("", "_nt") for rows in (1, 2, 4, 8, 16)],
+    "convolutions": [f"{name}{of}" for name in WINDOWS for of in ("", IMAGE, OF_KERNEL)],
     "gradients": [f"gemm_tn_{shape}" for shape in ("768x256x768", "3072x256x768", "768x256x3072")],
 }
 
@@ -165,6 +209,9 @@ def kernel(name: str) -> Kernel:
         return gemm(*matched.groups())
     if name in OTHERS:
         return OTHERS[name]
+    convolution = alone(name)
+    if convolution is not None:
+        return convolution
     matched = ROWWISE.fullmatch(name)
     if matched is None:
         raise KeyError(name)

@@ -116,6 +116,17 @@ def test_a_convolution_with_its_gradient_is_that_of_pytorch():
     assert_close(runs.values(), double("kernels_torch", kernel))
 
 
+@pytest.mark.parametrize("of", ["", "_image", "_kernel"])
+@pytest.mark.parametrize("window", ["3x3", "3x3_by2", "1x1_by2"])
+def test_a_convolution_alone_is_that_of_pytorch(window: str, of: str):
+    name = f"conv_6x5x7_{window}{of}"
+    kernel = kernels.kernel(name)
+    assert isinstance(kernel, kernels.Convolution)
+    runs = import_module(module_of(name, "ocannl")).Runs(kernel)
+    runs.first()
+    assert_close(runs.values(), double(module_of(name, "torch"), kernel))
+
+
 def saved(seconds: float, noise: float = 0.02, peer: float = 1.0, version: str = "1") -> Saved:
     return {
         ("add", "ocannl", "0.1", 1): {"call": (seconds, noise)},
