@@ -24,6 +24,8 @@ from ocannl.program.tensor_parts import ALL, part_of
 from ocannl.program.values import Value
 
 REVERSED = slice(None, None, -1)
+# What is longer is accumulated in blocks: of the first of these sizes that divides it.
+SHORT, BLOCKS = 64, (16, 8, 12, 10, 20, 25, 15, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +72,71 @@ class Along:
         return Tensor(apply(term, operands, logic=logic, accum="add"))
 
     def running(self, accum: str, combine: str | None = None) -> Tensor:
-        """Accumulations of all elements up to each one, by sums of elements 1, 2, 4, ... apart. Another
-        operator may `combine` them; it has the neutral element of `accum`. Small floats are combined in f32.
+        """Accumulations of all elements up to each one. Another operator may `combine` them; it has the
+        neutral element of `accum`. Small floats are combined in f32.
         """
         element = element_now(self.value)
         is_rounded = small_format(element) is not None and (combine or accum) not in ORDERED
-        value, apart = convert(self.value, f32) if is_rounded else self.value, 1
+        value = convert(self.value, f32) if is_rounded else self.value
+        found = replace(self, value=value).scanned(accum, combine or accum)
+        return Tensor(convert(found, element) if is_rounded else found)
+
+    def scanned(self, accum: str, combine: str) -> Value:
+        """Inside of blocks, and over their ends, which are combined with the blocks behind them (Blelloch,
+        "Prefix sums and their applications", 1990).
+        """
+        if self.size <= SHORT:
+            return self.doubled(accum, combine)
+        block = next((size for size in BLOCKS if not self.size % size), BLOCKS[0])
+        whole = self.extended(-self.size % block, accum)
+        apart, count = self.slot.with_axes({self.name: ("block", "place")}), whole.size // block
+        split = spec_apply(
+            f"{self.with_axis('block&place')} => {apart}",
+            accum,
+            "mul",
+            [whole.value],
+            [("place", Dim(block))],
+        )
+        inside = Along(split, apart, "place", block).doubled(accum, combine)
+        blocks = self.with_axis("block")
+        last = apart.with_axes({"place": (str(block - 1),)})
+        ends = spec_apply(f"{last} => {blocks}", accum, "mul", [inside], [])
+        before = Along(Along(ends, blocks, "block", count).scanned(accum, combine), blocks, "block", count)
+        term = App(combine, (Arg(0), Arg(1)))
+        operands = [before.moved(1, accum), inside]
+        found = apply(term, operands, logic=f"{blocks}; {apart} => {apart}")
+        merged = spec_apply(f"{apart} => {self.with_axis('block&place')}", accum, "mul", [found], [])
+        return replace(whole, value=merged).first(self.size, accum)
+
+    def doubled(self, accum: str, combine: str) -> Value:
+        """By elements 1, 2, 4, ... apart (Hillis and Steele, "Data parallel algorithms", 1986)."""
+        value, apart = self.value, 1
         while apart < self.size:
-            kept = ("kept", Dim(self.size - apart))
-            cut = f"{self.with_axis('kept^cut')} => {self.with_axis('kept')}"
-            first = spec_apply(cut, accum, "mul", [value], [kept, ("cut", Dim(apart))])
-            moved = f"{self.with_axis('kept')} => {self.with_axis(f'{apart}^kept')}"
-            value = pointwise(combine or accum, [spec_apply(moved, accum, "mul", [first], [kept]), value])
+            value = pointwise(combine, [replace(self, value=value).moved(apart, accum), value])
             apart *= 2
-        return Tensor(convert(value, element) if is_rounded else value)
+        return value
+
+    def moved(self, by: int, accum: str) -> Value:
+        """With each element so many places further, behind neutral elements."""
+        size = self.size - by
+        spec = f"{self.with_axis('kept')} => {self.with_axis(f'{by}^kept')}"
+        return spec_apply(spec, accum, "mul", [self.first(size, accum)], [("kept", Dim(size))])
+
+    def first(self, size: int, accum: str) -> Value:
+        """The first elements."""
+        if size == self.size:
+            return self.value
+        spec = f"{self.with_axis('kept^cut')} => {self.with_axis('kept')}"
+        dims = [("kept", Dim(size)), ("cut", Dim(self.size - size))]
+        return spec_apply(spec, accum, "mul", [self.value], dims)
+
+    def extended(self, by: int, accum: str) -> Along:
+        """With so many neutral elements behind its own."""
+        if not by:
+            return self
+        spec = f"{self.with_axis('kept')} => {self.with_axis(f'kept^{by}')}"
+        value = spec_apply(spec, accum, "mul", [self.value], [("kept", Dim(self.size))])
+        return replace(self, value=value, size=self.size + by)
 
     def extremes(self, accum: str, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
         """Running extremes, and the last position that each had up to there; that of NaN, if there is one."""
@@ -132,7 +185,7 @@ def topk(t: TensorLike, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 
 def cumsum(t: TensorLike, axis: int = -1) -> Tensor:
-    """The sums of the elements up to each one along an axis: log2(n) additions of arrays."""
+    """The sums of the elements up to each one along an axis, added in blocks."""
     return Along.of(t, axis).running("add")
 
 

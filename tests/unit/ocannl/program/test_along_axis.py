@@ -14,6 +14,7 @@ from xdsl.parser import Parser
 
 import ocannl as oc
 from ocannl.dialects.texpr import TEXPR
+from ocannl.passes.analysis.work import flops
 
 CTX = oc.Context.cpu(1)
 NAN = np.array([[2.0, np.nan, 1.0, 2.0], [np.nan, np.nan, -np.inf, 0.0], [3.0, 3.0, 3.0, 3.0]])
@@ -216,3 +217,52 @@ def test_logarithms_of_sums():
     np.testing.assert_allclose(
         CTX[oc.logsumexp(oc.data(array_of(3, 4)))], np.log(np.exp(array_of(3, 4)).sum())
     )
+
+
+RUNNING = {
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "cummax": np.maximum.accumulate,
+    "logcumsumexp": np.logaddexp.accumulate,
+}
+
+
+@pytest.mark.parametrize("size", [64, 65, 67, 70, 96, 257, 1009, 1024, 4097])
+@pytest.mark.parametrize("name", RUNNING)
+def test_long_axes_are_accumulated_in_blocks(name: str, size: int):
+    for axis, shape in ((0, (size,)), (1, (2, size, 3))):
+        array = np.exp(0.01 * array_of(*shape)) * np.sign(array_of(*shape) + 0.3)
+        wanted = RUNNING[name](array, axis)
+        np.testing.assert_allclose(CTX[getattr(oc, name)(oc.data(array), axis)], wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("size", [200, 211])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp"])
+def test_gradients_of_long_axes_are_those_of_pytorch(name: str, size: int):
+    torch: Any = pytest.importorskip("torch")
+    array, seed = 1 + 0.01 * array_of(2, size), array_of(2, size)
+    x = oc.data(array, axes="bb", label="x")
+    slope = oc.grad((getattr(oc, name)(x, 1) * oc.data(seed, axes="bb")).sum(), x)
+    t = torch.tensor(array, requires_grad=True)
+    found = getattr(torch, name)(t, 1)
+    ((found if name != "cummax" else found[0]) * torch.tensor(seed)).sum().backward()
+    np.testing.assert_allclose(CTX[slope], t.grad.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_running_sums_keep_infinities_behind_their_place_and_integers_their_dtype():
+    array = np.ones(1000)
+    array[500] = np.inf
+    np.testing.assert_array_equal(CTX[oc.cumsum(oc.data(array))], np.cumsum(array))
+    counts = np.arange(1000, dtype=np.int32)
+    found = CTX[oc.cumsum(oc.data(counts))]
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, np.cumsum(counts))
+
+
+def test_the_additions_of_running_sums_grow_with_their_number_alone():
+    counts: list[float] = []
+    for size in (2**12, 2**16):
+        sums = oc.cumsum(oc.data(np.ones(size, np.float32))).named("y")
+        steps, _ = CTX.compile(sums.forward).step_seconds(1)
+        counts.append(sum(map(flops, steps)) / size)
+    assert counts[1] < 1.05 * counts[0]
