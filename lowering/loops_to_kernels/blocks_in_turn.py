@@ -16,13 +16,15 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from ocannl.dialects.index.bounds import Bound, BoundsAttr
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.index.memref import element_type
-from ocannl.dialects.kernel import BarrierOp, CommitOp, ForOp, WaitOp
+from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, ForOp, WaitOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
+from ocannl.dialects.kernel.mma import ACROSS
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.block_arrays import TILE_COLUMN, TILE_ROW, BlockArrays
+from ocannl.lowering.loops_to_kernels.block_products import WarpThreads, digits, multiply, warp_grid
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.fused_rows import clash, taken_names
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
@@ -67,7 +69,7 @@ class BlockKernel:
         kept: the accumulators.
         before, after: what is done with these before the first block, and after the last one.
         registers: the register variables by what they are for and their size.
-        rows, columns: the threads along both sides of the tile of a product, those of a warp first.
+        found, grids: the products, and how warps share those on tensor cores.
     """
 
     group: GroupOp
@@ -85,18 +87,48 @@ class BlockKernel:
         turns = group.clashing
         draft.grid += [(name, size) for name, size in group.space.data if name not in turns]
         self.turns: Variables = [(name, size) for name, size in group.space.data if name in turns]
-        names = [draft.names.fresh(n) for n in ("row_warp", "column_warp", "row_lane", "column_lane")]
-        sizes = (SIDE // ROW_LANES, SIDE // COLUMN_LANES, ROW_LANES, COLUMN_LANES)
-        draft.block += zip(names, sizes, strict=True)
-        self.row_warp, self.column_warp, self.row_lane, self.column_lane = (
-            Linear.var(name) for name in names
-        )
         self.arrays = BlockArrays(self.options.shared_bytes)
+        self.found = {nest: find_contraction(nest) for nest in group.nests}
+        self.grids = {
+            nest: warp_grid(nest, product, self.options.tensor_types)
+            for nest, product in self.found.items()
+            if product is not None
+        }
+        if any(self.grids.values()):
+            self.place_fragments()
+        else:
+            self.place_tiles()
+
+    def place_tiles(self) -> None:
+        """Decides what tells threads apart: places in tiles of their registers."""
+        self.row_warp, self.column_warp, self.row_lane, self.column_lane = self.block_variables(
+            row_warp=SIDE // ROW_LANES,
+            column_warp=SIDE // COLUMN_LANES,
+            row_lane=ROW_LANES,
+            column_lane=COLUMN_LANES,
+        )
+
+    def place_fragments(self) -> None:
+        """The same, so that they are also those of fragments for tensor cores."""
+        *warps, row_lane, row_half, quarter = self.block_variables(
+            warp4=2, warp2=2, warp1=2, row_lane=ROW_LANES, lane_half=2, lane_quarter=ACROSS
+        )
+        self.row_warp, self.column_warp, self.row_lane = digits((warps[0], warps[1])), warps[2], row_lane
+        self.column_lane = row_half * ACROSS + quarter
+        self.threads = WarpThreads(
+            (warps[0], warps[1], warps[2]), row_lane * 2 + row_half, quarter, self.register
+        )
+
+    def block_variables(self, **sizes: int) -> list[Linear]:
+        """New variables of the block, the last of which varies fastest."""
+        names = [self.draft.names.fresh(name) for name in sizes]
+        self.draft.block += zip(names, sizes.values(), strict=True)
+        return [Linear.var(name) for name in names]
 
     def launch(self) -> LaunchOp:
         self.arrays.replace_nodes(self.group)
         nests = list(self.group.nests)
-        found = [find_contraction(nest) for nest in nests]
+        found = [self.found[nest] for nest in nests]
         for nest, product in zip(nests, found, strict=True):
             if product is not None:
                 self.place_operands(nest, product)
@@ -189,14 +221,38 @@ class BlockKernel:
         ops = detached(nest)
         substitute_indices(with_reduced(ops), {name: row})
         needed = [op for op in ops if op in first]
-        lane = self.draft.block[-1][0]
-        body = combine_all(needed, set(shared), self.draft, lane, COLUMN_LANES)
+        body = self.combined(needed, set(shared))
         epilogue = [op for op in ops if op not in first]
         for reduce in shared if bounds else ():
             known = () if reduce.where is None else reduce.where.data
             reduce.properties["where"] = BoundsAttr((*known, *bounds))
-        own = [*body, *guarded([*bounds, Bound(Linear.var(lane), 1)], epilogue)]
+        firsts = [Bound(Linear.var(name), 1) for name in self.column_lane.names]
+        own = [*body, *guarded([*bounds, *firsts], epilogue)]
         return [ForOp(((step, steps),), Region(Block(own)))] if steps > 1 else own
+
+    def combined(self, ops: Sequence[Operation], shared: set[ReduceOp]) -> list[Operation]:
+        """Reductions shared by the threads along columns, which combine what they have."""
+        whole = self.draft.names.fresh("column_lane")
+        place = {whole: self.column_lane}
+        made: list[Operation] = []
+        for op in combine_all(ops, shared, self.draft, whole, COLUMN_LANES):
+            if isinstance(op, ReduceOp):
+                substitute_indices(operations(op.body.block), place)
+                if op.where is not None:
+                    bounds = [Bound(bound.index.substitute(place), bound.below) for bound in op.where.data]
+                    op.properties["where"] = BoundsAttr(tuple(bounds))
+            if isinstance(op, CombineOp):
+                value = op.value
+                steps = [CombineOp(op.accum.data, value, name) for name in self.column_lane.names]
+                for step in steps:
+                    step.operands = [value]
+                    value = step.result
+                op.result.replace_all_uses_with(value)
+                op.erase()
+                made += steps
+            else:
+                made.append(op)
+        return made
 
     def points(self, nest: NestOp) -> list[Operation]:
         """A point for each thread: neighbours along the contiguous variable in a warp, another one between
@@ -244,6 +300,13 @@ class BlockKernel:
 
     def product(self, nest: NestOp, found: Contraction) -> list[Operation]:
         """A product of matrices: each thread has a tile of it in registers."""
+        grid = self.grids[nest]
+        if grid is not None:
+            values = multiply(found, grid, self.threads, self.draft.names.fresh(f"{found.k}_step"))
+            ops = detached(nest)
+            substitute_indices(with_reduced(op for op in ops if not isinstance(op, ReduceOp)), values)
+            self.keep_sums(ops, values.values(), ())
+            return ops
         sizes = dict(nest.space.data)
         rows = self.along(sizes[found.row], "row", address_of(found.left).stride(found.row) == 1)
         columns = self.along(sizes[found.column], "column", address_of(found.right).stride(found.column) == 1)
@@ -262,12 +325,16 @@ class BlockKernel:
         ops = detached(nest)
         substitute_indices(with_reduced(ops), values)
         if not others:
-            for node in [op.node for op in ops if isinstance(op, StoreOp) and op.node in self.kept]:
-                own = [op for op in ops if isinstance(op, LoadOp | StoreOp) and op.node is node]
-                self.keep_registers(self.kept[node], own, values.values(), bounds)
+            self.keep_sums(ops, values.values(), bounds)
         ops = guarded(bounds, ops)
         space = tuple((fresh, size) for fresh, _, size in others)
         return [ForOp(space, Region(Block(ops)))] if space else ops
+
+    def keep_sums(self, ops: Sequence[Operation], values: Iterable[Linear], bounds: Sequence[Bound]) -> None:
+        """Keeps what operations of a product add up in registers, as far as nodes are accumulators."""
+        for node in [op.node for op in ops if isinstance(op, StoreOp) and op.node in self.kept]:
+            own = [op for op in ops if isinstance(op, LoadOp | StoreOp) and op.node is node]
+            self.keep_registers(self.kept[node], own, values, bounds)
 
     def along(self, size: int, side: str, is_contiguous: bool) -> Linear:
         """The variable of a side in threads and registers. Neighbours are those of a thread if its operand is
