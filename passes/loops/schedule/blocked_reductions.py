@@ -6,7 +6,7 @@ Matrix Multiplication", 2008).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -22,7 +22,8 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, Sto
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.divisors import divisors
+from ocannl.passes.analysis.divisors import divisors, largest_divisor
+from ocannl.passes.analysis.footprints import AccessFootprint
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import declaration, names_in, operations
@@ -41,8 +42,8 @@ MOST_OF_LONG, VERY_LONG = 512, 2**16
 DEEP = 3 / 8
 # The rows of results with which an operand streams from memory, and how many of its rows side by side.
 FEW_ROWS, STREAMED = 16, ((8, 16), (17, 32), (33, 64))
-# The blocks of results that threads share.
-SHARED = 6
+# The blocks of results that threads share; and the parts of a sum that they share, at most and at least.
+SHARED, PARTS, FEWEST_PARTS = 6, 8, 4
 # The cycles to load and store a line of partial sums in the second-level cache, and beyond it.
 NEAR_LINE, FAR_LINE = 2.0, 6.0
 # The operations of a product.
@@ -175,9 +176,7 @@ def cheapest(
     whole, _ = best_of(sum_alone(nest), target)
     least, best, choice = math.inf if streamed else whole, None, found[1]
     points = math.prod(size for _, size in reduction.space.data)
-    results = math.prod(size for _, size in nest.space.data) * (
-        4 if isinstance(reduction.result.type, Float32Type) else 8
-    )
+    results = math.prod(size for _, size in nest.space.data) * bytes_of(reduction)
     line = NEAR_LINE if results <= target.l2_bytes // 2 else FAR_LINE
     for blocking, inside in streamed or summed_blockings(nest, reduction, target):
         count = points / math.prod(size for _, size in inside)
@@ -264,7 +263,12 @@ def is_accurate(size: int, points: int) -> bool:
 
 
 def blocked(
-    nest: NestOp, reduction: ReduceOp, blocking: Blocking, choice: Choice, labels: Names
+    nest: NestOp,
+    reduction: ReduceOp,
+    blocking: Blocking,
+    choice: Choice,
+    labels: Names,
+    target: TargetDescription,
 ) -> list[NestOp | GroupOp]:
     """Puts a nest that sets partial sums to zero, and a group that adds up the blocks, before a nest, which
     goes on with the sums; returns these steps.
@@ -275,9 +279,11 @@ def blocked(
     if blocking.rest:
         split_off_rest(reduction, blocking, names)
     sizes = dict(reduction.space.data)
-    factored = rfactor(nest, reduction, labels.fresh(f"{nest.label.data}.sums"), (), nest.space.data)
+    parts = parts_of(nest, choice.schedule, blocking, names, target)
+    factored = rfactor(nest, reduction, labels.fresh(f"{nest.label.data}.sums"), parts, nest.space.data)
     inside = factored.inside
-    shared = split_results(inside, choice.schedule, blocking, names)
+    needed = -(-SHARED // math.prod(size for _, size in parts))
+    shared = split_results(inside, choice.schedule, blocking, names, needed)
     (part,) = (op for op in inside.body.block.ops if isinstance(op, ReduceOp))
     outer = list(blocking.outer)
     kept = tuple(entry for entry in part.space.data if entry not in outer)
@@ -287,11 +293,56 @@ def blocked(
         substitute_indices(operations(part.body.block), {blocking.variable: split})
         kept = tuple((name, blocking.size if name == blocking.variable else size) for name, size in kept)
     part.properties["space"] = SpaceAttr(kept)
-    group = GroupOp(inside.label.data, [*shared, *outer], Region(Block([inside])))
+    for own, count in parts:
+        (name, size), *others = outer
+        index = Linear.of({own: size // count, name: 1}) if count < size else Linear.var(own)
+        substitute_indices(operations(part.body.block), {name: index})
+        outer = [(name, size // count), *others] if count < size else others
+    group = GroupOp(inside.label.data, [*parts, *shared, *outer], Region(Block([inside])))
     derive([group], nest.location)
     Rewriter.insert_op(factored.node, after_declarations(nest))
     Rewriter.insert_op([factored.before, group], InsertPoint.before(nest))
     return [factored.before, group]
+
+
+def parts_of(
+    nest: NestOp, schedule: Schedule, blocking: Blocking, names: Names, target: TargetDescription
+) -> Space:
+    """The parts of the outermost loop of a sum that threads share, each with sums of its own, where results
+    are so small that this moves fewer bytes than reading operands once for each share of the results; none
+    where it does not.
+    """
+    if blocking.shares_lanes or not blocking.outer:
+        return ()
+    (name, size), *_ = blocking.outer
+    alone = sum_alone(nest)
+    (reduction,) = (op for op in alone.body.block.ops if isinstance(op, ReduceOp))
+    extents = dict(nest.space.data) | dict(reduction.space.data)
+    once = sum(read_from_afar(reduction, extents, target))
+    shared = split_results(alone, schedule, blocking, Names(set(names.used)), SHARED)
+    inside = dict(alone.space.data) | dict(reduction.space.data)
+    often = math.prod(count for _, count in shared) * sum(read_from_afar(reduction, inside, target))
+    results = math.prod(extents[own] for own, _ in nest.space.data) * bytes_of(reduction)
+    count = largest_divisor(size, min(PARTS, target.l2_bytes // results))
+    if count < FEWEST_PARTS or often - once <= 2 * count * results:
+        return ()
+    return ((names.fresh(f"{name}_part"), count),)
+
+
+def read_from_afar(
+    reduction: ReduceOp, extents: Mapping[str, int], target: TargetDescription
+) -> Iterator[int]:
+    """The bytes of each operand that are read while variables run over their extents, of those that the
+    second-level cache does not hold.
+    """
+    for op in loads_in(reduction):
+        whole = byte_size(declaration(op.node))
+        if whole > target.l2_bytes // 2:
+            yield min(whole, AccessFootprint.of(op, set()).size(extents))
+
+
+def bytes_of(reduction: ReduceOp) -> int:
+    return 4 if isinstance(reduction.result.type, Float32Type) else 8
 
 
 def split_off_rest(reduction: ReduceOp, blocking: Blocking, names: Names) -> None:
@@ -310,16 +361,16 @@ def split_off_rest(reduction: ReduceOp, blocking: Blocking, names: Names) -> Non
     Rewriter.insert_op([rest, both], InsertPoint.after(reduction))
 
 
-def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names: Names) -> Space:
-    """Takes loops out of the nest of a block, which threads can share: those outside of the tile, and a part
-    of the rows, or of the lanes where these are many more.
+def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names: Names, needed: int) -> Space:
+    """Takes loops out of the nest of a block, which threads can share, for as many points as needed: those
+    outside of the tile, and a part of the rows, or of the lanes where these are many more.
     """
     tile = {name for loop, _ in schedule.tiles for name in loop.split("*")}
     own, shared = dict(inside.space.data), list[tuple[str, int]]()
     for name in schedule.order:
-        if name in own and name not in tile and math.prod(size for _, size in shared) < SHARED:
+        if name in own and name not in tile and math.prod(size for _, size in shared) < needed:
             shared.append((name, own.pop(name)))
-    missing = -(-SHARED // math.prod(size for _, size in shared))
+    missing = -(-needed // math.prod(size for _, size in shared))
     tiled = schedule.lanes if blocking.shares_lanes else schedule.rows
     if tiled is not None and tiled[0] in own:
         name, extent = tiled

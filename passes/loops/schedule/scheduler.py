@@ -114,7 +114,9 @@ class Scheduler:
         if key not in self.blockings:
             self.blockings[key] = cheapest(nest, reduction, found, self.target)
         blocking, choice = self.blockings[key]
-        return [] if blocking is None else blocked(nest, reduction, blocking, choice, self.labels)
+        return (
+            [] if blocking is None else blocked(nest, reduction, blocking, choice, self.labels, self.target)
+        )
 
     def share(self, group: GroupOp, cycles: float) -> None:
         """Lets threads share the points of a group whose nests take so many cycles, if that pays."""
