@@ -50,6 +50,7 @@ from ocannl.passes.loops.split_k.split_k import SplitKPass
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.loops.winograd.winograd import WinogradPass
+from ocannl.passes.texpr.autocast import AutocastPass
 from ocannl.passes.texpr.differentiate.differentiate import DifferentiatePass
 from ocannl.passes.texpr.distribute_scans.distribute_scans import DistributeScansPass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
@@ -65,6 +66,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     InferPrecisionsPass,
     FoldLayersPass,
     InferProjectionsPass,
+    AutocastPass,
     MaskPaddingPass,
     DifferentiatePass,
     DistributeScansPass,

@@ -46,8 +46,8 @@ class ApplyOp(TensorOp):
     `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
     `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
-    `materialized` values pass through memory of their own, `virtual` ones through none. `shard <...>` places
-    the result on a mesh.
+    `materialized` values pass through memory of their own, `virtual` ones through none. `compute` marks the
+    precision in which products of a parameter are computed. `shard <...>` places the result on a mesh.
     """
 
     name = "texpr.apply"
@@ -62,6 +62,7 @@ class ApplyOp(TensorOp):
     more = opt_prop_def(ArrayAttr[PartAttr])
     stop = opt_prop_def(UnitAttr)
     mode = opt_prop_def(StringAttr)
+    compute = opt_prop_def(UnitAttr)
     placement = opt_prop_def(PlacementAttr)
 
     def __init__(
@@ -78,6 +79,7 @@ class ApplyOp(TensorOp):
         space: Sequence[tuple[str, int]] | None = None,
         stop: bool = False,
         mode: str | None = None,
+        compute: bool = False,
         placement: PlacementAttr | None = None,
     ) -> None:
         properties = given(
@@ -90,6 +92,7 @@ class ApplyOp(TensorOp):
             space=None if space is None else SpaceAttr(tuple(space)),
             stop=UnitAttr() if stop else None,
             mode=None if mode is None else StringAttr(mode),
+            compute=UnitAttr() if compute else None,
             placement=placement,
         )
         fill(self, args, properties, [type])
@@ -126,7 +129,7 @@ class ApplyOp(TensorOp):
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
-        kept = given(placement=self.placement)
+        kept = given(placement=self.placement, compute=self.compute)
         self.properties = kept | _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
 
     def set_mode(self, mode: str) -> None:
@@ -180,6 +183,8 @@ class ApplyOp(TensorOp):
             printer.print_string(" stop")
         if self.mode is not None:
             printer.print_string(f" {self.mode.data}")
+        if self.compute is not None:
+            printer.print_string(" compute")
         print_placement(printer, self.placement)
         self._print_type(printer)
 
@@ -207,6 +212,7 @@ class ApplyOp(TensorOp):
             more.append(parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
+        compute = parser.parse_optional_keyword("compute") is not None
         placement = parse_placement(parser)
         type = parse_result_type(parser)
         if more and (result_map is None or space is None or logic is not None):
@@ -214,7 +220,7 @@ class ApplyOp(TensorOp):
         if more and result_map is not None and space is not None:
             parts = [Part(combination, result_map, space), *more]
             made = cls.of_parts(parts, type, accum, stop=stop, mode=mode)
-            made.properties |= given(placement=placement)
+            made.properties |= given(placement=placement, compute=UnitAttr() if compute else None)
             return made
         return cls(
             combination.term,
@@ -228,6 +234,7 @@ class ApplyOp(TensorOp):
             space=space,
             stop=stop,
             mode=mode,
+            compute=compute,
             placement=placement,
         )
 

@@ -11,9 +11,9 @@ from ocannl.program.floats import float_value
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 
-def convert(x: TensorLike, element: Attribute) -> Tensor:
-    """The value in an element type, of the same shape."""
-    return Tensor(expressions.convert(as_tensor(x).ir_value, element))
+def convert(x: TensorLike, element: Attribute, *, compute: bool = False) -> Tensor:
+    """The value in an element type, of the same shape; with `compute`, as products of it are computed."""
+    return Tensor(expressions.convert(as_tensor(x).ir_value, element, compute=compute))
 
 
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:

@@ -120,9 +120,12 @@ def _with_places(op: str, operands: Sequence[Value | float]) -> Sequence[Value |
     return [o if isinstance(o, Value) else add_data(np.asarray(o, dtype), type, "number") for o in operands]
 
 
-def convert(value: Value, element: Attribute) -> Value:
-    """The value in an element type, of the same shape."""
-    return graph.add(texpr.ApplyOp(Arg(0), [value], graph.fresh_type(element), logic=SAME_SHAPE), "cast")
+def convert(value: Value, element: Attribute, *, compute: bool = False) -> Value:
+    """The value in an element type, of the same shape; with `compute`, one in whose type products of it are
+    computed.
+    """
+    type = graph.fresh_type(element)
+    return graph.add(texpr.ApplyOp(Arg(0), [value], type, logic=SAME_SHAPE, compute=compute), "cast")
 
 
 def check_spec(spec: object, operands: int, most: int | None = MOST_OPERANDS) -> None:

@@ -198,7 +198,9 @@ def param(
     if setting.gradient is not None:
         graph.memory_of_tensor(value, texpr.GradOp, setting.gradient)
     kept = placed(Tensor(value), shard)
-    return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
+    if setting.used in (None, element):
+        return kept
+    return convert(kept, setting.used, compute=True).named(label)
 
 
 def constant(value: float, *, label: str | None = None) -> Tensor:

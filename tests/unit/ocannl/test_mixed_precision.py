@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -186,3 +187,96 @@ def test_gradients_of_another_precision():
     np.testing.assert_array_equal(ctx[b.grad], [300, 300])
     assert "texpr.grad %w : !texpr.tensor<1 -> 2, f32>" in train.grad_update(loss).ir("infer-precisions")
     assert oc.grad(loss, w).ir("infer-precisions").count("bf16") > 1
+
+
+def autocast_of_torch(
+    model: Callable[[Any, Mapping[str, Any], Any], Any], x: Array, params: Mapping[str, Array]
+) -> tuple[Array, dict[str, Array]]:
+    """The value of a model under PyTorch's autocast, and the gradients of the mean of its squares."""
+    torch = pytest.importorskip("torch")
+    p = {name: torch.tensor(np.array(value), requires_grad=True) for name, value in params.items()}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = model(torch, p, torch.tensor(x)).float()
+    (y**2).mean().backward()
+    return y.detach().numpy(), {name: t.grad.numpy() for name, t in p.items()}
+
+
+def torch_mlp(torch: Any, p: Mapping[str, Any], x: Any) -> Any:
+    linear = torch.nn.functional.linear
+    for layer in ("layer1", "layer2"):
+        x = torch.relu(linear(x, p[f"mlp.{layer}.w"], p[f"mlp.{layer}.b"]))
+    return linear(x, p["mlp.w_out"])
+
+
+def torch_conv(torch: Any, p: Mapping[str, Any], x: Any) -> Any:
+    kernel = p["conv.w"].permute(0, 3, 1, 2)
+    return torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), kernel, p["conv.b"], padding=1).permute(
+        0, 2, 3, 1
+    )
+
+
+def torch_attention(torch: Any, p: Mapping[str, Any], x: Any) -> Any:
+    q, k, v = (torch.einsum("bsi,hdi->bhsd", x, p[f"attention.{w}"]) for w in ("w_q", "w_k", "w_v"))
+    weights = torch.softmax(q @ k.transpose(-1, -2) / 3**0.5, -1)
+    return torch.einsum("bhsd,ohd->bso", weights @ v, p["attention.w_o"])
+
+
+UNDER_AUTOCAST: dict[str, tuple[Callable[[], Any], tuple[int, ...], Callable[..., Any]]] = {
+    "mlp": (lambda: nn.mlp(hid_dims=[40, 24], out_dim=10), (32, 48), torch_mlp),
+    "conv2d": (lambda: nn.conv2d(out_channels=5), (2, 8, 8, 3), torch_conv),
+    "attention": (
+        lambda: nn.multi_head_attention(num_heads=2, d_k=3, d_v=3, out_dim=7),
+        (2, 5, 6),
+        torch_attention,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDER_AUTOCAST)
+def test_products_of_f32_are_those_of_autocast(name: str):
+    """With parameters that are used in bf16, products of f32 data are computed in bf16; all else is f32."""
+    make, shape, in_torch = UNDER_AUTOCAST[name]
+    x = np.random.default_rng(4).normal(size=shape).astype(np.float32)
+    with oc.precision(oc.float32, compute=oc.bfloat16):
+        block = make()
+    y = block(oc.data(x)).named("y")
+    loss = nn.mean(y**2)
+    ctx = oc.Context.cpu(1)
+    step = ctx.compile(train.grad_update(loss) + oc.forward(y))
+    ctx.init_params(loss)
+    step()
+    params = oc.params(loss)
+    assert ctx[y].dtype == ctx[loss].dtype == np.float32
+    value, slopes = autocast_of_torch(in_torch, x, {key: ctx[p] for key, p in params.items()})
+    programs.close(ctx[y], value, 0.01, "value")
+    for key, p in params.items():
+        programs.close(ctx[p.grad], slopes[key], 0.03, key)
+    for stage in ("autocast", "differentiate"):
+        text = train.grad_update(loss).ir(stage)
+        wide = [line for line in text.splitlines() if "add= mul(" in line and line.endswith("f32>")]
+        assert not wide, wide
+
+
+def test_sums_norms_and_losses_stay_in_f32():
+    x = np.random.default_rng(5).normal(size=(4, 300)).astype(np.float32)
+    with oc.precision(oc.float32, compute=oc.bfloat16):
+        norm = nn.layer_norm()
+    y = norm(oc.data(x))
+    target = np.abs(x) / np.abs(x).sum(-1, keepdims=True)
+    loss = nn.cross_entropy(y, oc.data(target))
+    ctx = oc.Context.cpu(1)
+    ctx.init_params(loss)
+    wide = x.astype(np.float64)
+    wanted = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(ctx[y], wanted, rtol=1e-5, atol=1e-5)
+    logits = wanted - np.log(np.exp(wanted).sum(-1, keepdims=True))
+    np.testing.assert_allclose(float(ctx[loss]), -(target * logits).sum(-1).mean(), rtol=1e-5)
+
+
+def test_matrix_units_multiply_what_is_rounded():
+    with oc.precision(oc.float32, compute=oc.bfloat16):
+        model = nn.mlp(hid_dims=[256], out_dim=64)
+    loss = nn.mean(model(oc.data(np.ones((128, 192), np.float32))) ** 2)
+    text = train.grad_update(loss).ir("schedule", target="sapphirerapids")
+    # Two products forward, and for each the gradient of its weights; for the second that of its input.
+    assert text.count("dot = tdpbf16ps") == 5

@@ -1,0 +1,59 @@
+// RUN: ocannl-opt %s -p autocast --split-input-file | filecheck %s
+
+// The parameter is kept in f32 and used in bf16: so is what it is multiplied by, and the product is bf16, which its
+// users see as f32.
+// CHECK-LABEL: texpr.routine @layer
+// CHECK: %w = texpr.apply [i0, i1] = %w0[i0, i1] over (i0 = 16, i1 = 4) : !texpr.tensor<4 -> 16, bf16>
+// CHECK-NEXT: %x_bf16 = texpr.apply [i, i1] = %x[i, i1] over (i = 8, i1 = 4) : !texpr.tensor<8 | 4, bf16>
+// CHECK-NEXT: %y_bf16 = texpr.apply [b, o] add= mul(%w[o, k], %x_bf16[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, bf16>
+// CHECK-NEXT: %y = texpr.apply [i, i1] = %y_bf16[i, i1] over (i = 8, i1 = 16) : !texpr.tensor<8 | 16, f32>
+// CHECK-NEXT: texpr.apply [b, o] = add(%y[b, o], %w[o, 0])
+texpr.routine @layer {
+  %w0 = texpr.param "w" : !texpr.tensor<4 -> 16, f32>
+  %x = texpr.data "x" : !texpr.tensor<8 | 4, f32>
+  %w = texpr.apply [i0, i1] = %w0[i0, i1] over (i0 = 16, i1 = 4) compute : !texpr.tensor<4 -> 16, bf16>
+  %y = texpr.apply [b, o] add= mul(%w[o, k], %x[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f32>
+  %z = texpr.apply [b, o] = add(%y[b, o], %w[o, 0]) over (b = 8, o = 16) : !texpr.tensor<8 | 16, f32>
+  texpr.forward %z
+}
+
+// -----
+
+// A product of matrices that are computed with such a parameter is computed as it is used, as scores of attention; a
+// scalar product of rows is not, nor is a product of other matrices.
+// CHECK-LABEL: texpr.routine @others
+// CHECK: %s_bf16 = texpr.apply [i, j] add= mul(%h_bf16[i, k], %x_bf16[j, k]) over (i = 8, j = 8, k = 4) : !texpr.tensor<8, 8, bf16>
+// CHECK-NEXT: %s = texpr.apply
+// CHECK-NEXT: %n = texpr.apply [i] add= mul(%h[i, k], %x[i, k]) over (i = 8, k = 4) : !texpr.tensor<8, f32>
+// CHECK-NEXT: %o = texpr.apply [i, j] add= mul(%x[i, k], %x[j, k]) over (i = 8, j = 8, k = 4) : !texpr.tensor<8, 8, f32>
+texpr.routine @others {
+  %w0 = texpr.param "w" : !texpr.tensor<4, f32>
+  %x = texpr.data "x" : !texpr.tensor<8, 4, f32>
+  %w = texpr.apply [i0] = %w0[i0] over (i0 = 4) compute : !texpr.tensor<4, bf16>
+  %h = texpr.apply [i, k] = mul(%w[k], %x[i, k]) over (i = 8, k = 4) : !texpr.tensor<8, 4, f32>
+  %s = texpr.apply [i, j] add= mul(%h[i, k], %x[j, k]) over (i = 8, j = 8, k = 4) : !texpr.tensor<8, 8, f32>
+  %n = texpr.apply [i] add= mul(%h[i, k], %x[i, k]) over (i = 8, k = 4) : !texpr.tensor<8, f32>
+  %o = texpr.apply [i, j] add= mul(%x[i, k], %x[j, k]) over (i = 8, j = 8, k = 4) : !texpr.tensor<8, 8, f32>
+  texpr.forward %s
+  texpr.forward %n
+  texpr.forward %o
+}
+
+// -----
+
+// f64 stays, and so does what is cast by hand.
+// CHECK-LABEL: texpr.routine @wide
+// CHECK-NOT: compute
+// CHECK: %y = texpr.apply [b, o] add= mul(%w[o, k], %x[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f64>
+// CHECK: %z = texpr.apply [b, o] add= mul(%v[o, k], %u[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f32>
+texpr.routine @wide {
+  %w0 = texpr.param "w" : !texpr.tensor<4 -> 16, f32>
+  %x = texpr.data "x" : !texpr.tensor<8 | 4, f64>
+  %u = texpr.data "u" : !texpr.tensor<8 | 4, f32>
+  %w = texpr.apply [i0, i1] = %w0[i0, i1] over (i0 = 16, i1 = 4) compute : !texpr.tensor<4 -> 16, bf16>
+  %v = texpr.apply [i0, i1] = %w0[i0, i1] over (i0 = 16, i1 = 4) : !texpr.tensor<4 -> 16, bf16>
+  %y = texpr.apply [b, o] add= mul(%w[o, k], %x[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f64>
+  %z = texpr.apply [b, o] add= mul(%v[o, k], %u[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f32>
+  texpr.forward %y
+  texpr.forward %z
+}
