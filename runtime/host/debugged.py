@@ -8,6 +8,7 @@ import llvmlite.binding
 
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import emit_object, llvm_target, new_target_machine
+from ocannl.runtime.host.jit_dump import add_to_dump
 from ocannl.runtime.host.perf_map import add_to_map
 from ocannl.runtime.llvm_parser import parse_llvm
 
@@ -15,8 +16,8 @@ llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
 
 class DebuggedModule:
-    """Machine code loaded by MCJIT, which registers it by GDB's interface for JIT compilers, and writes what
-    `perf inject --jit` reads where LLVM was built for that. `perf report` finds its functions by their names.
+    """Machine code loaded by MCJIT, which registers it by GDB's interface for JIT compilers. `perf report`
+    finds its functions by their names, and `perf annotate` after `perf inject --jit` their lines.
     """
 
     def __init__(self, object_code: bytes, target: TargetDescription) -> None:
@@ -26,6 +27,7 @@ class DebuggedModule:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
         self._engine.finalize_object()
         add_to_map(object_code, self.address)
+        add_to_dump(object_code, self.address)
 
     def address(self, name: str) -> int:
         """The address of a function or a global."""

@@ -64,5 +64,10 @@ def perf_map() -> Path:
     return Path(f"/tmp/perf-{os.getpid()}.map")
 
 
+def jit_dump() -> Path:
+    """The file in which `perf inject --jit` looks for the code of this process."""
+    return Path(f"/tmp/jit-{os.getpid()}.dump")
+
+
 def _read(file: Path) -> str:
     return file.read_text().strip() if file.exists() else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +16,12 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.passes.analysis.processors import processor
+from ocannl.runtime.host.elf import ObjectFile
+from ocannl.runtime.host.jit import emit_object
+from ocannl.runtime.host.line_table import line_rows
 from ocannl.runtime.host.run import HostRun
-from ocannl.runtime.systems.linux import perf_map
+from ocannl.runtime.systems.linux import jit_dump, perf_map
 
 GDB = shutil.which("gdb")
 PROGRAM = """\
@@ -98,6 +104,70 @@ def test_perf_finds_functions(monkeypatch: pytest.MonkeyPatch):
     assert start == routine.run.function
     assert size > 0
     assert nest + bytes_of_nest <= start or start + size <= nest
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="perf is Linux'")
+def test_perf_finds_instructions_and_lines(monkeypatch: pytest.MonkeyPatch):
+    """The records of the file by which `perf inject --jit` knows code."""
+    monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")
+    ctx, y = oc.Context.cpu(1), oc.exp(oc.range(12)).named("y")
+    routine = ctx.compile(oc.forward(y), name="dumped")
+    contents = jit_dump().read_bytes()
+    magic, version, size, _, _, pid = struct.unpack_from("<6I", contents)
+    assert (magic, version, size, pid) == (0x4A695444, 1, 40, os.getpid())
+    loaded, lines, at = dict[str, tuple[int, bytes]](), dict[int, list[tuple[int, int, str]]](), size
+    while at < len(contents):
+        kind, whole, _ = struct.unpack_from("<2IQ", contents, at)
+        record, at = contents[at + 16 : at + whole], at + whole
+        if kind == 0:
+            _, _, start, place, count, _ = struct.unpack_from("<2I4Q", record)
+            name, code = record[40:-count].rstrip(b"\0").decode(), record[-count:]
+            assert start == place
+            loaded[name] = start, code
+        else:
+            assert kind == 2
+            start, count = struct.unpack_from("<2Q", record)
+            rest, lines[start] = record[16:], []
+            for _ in range(count):
+                place, line, _ = struct.unpack_from("<Q2i", rest)
+                file, _, rest = rest[16:].partition(b"\0")
+                lines[start].append((place, line, file.decode()))
+    assert isinstance(routine.run, HostRun)
+    assert loaded["routine dumped"][0] == routine.run.function
+    start, code = loaded["dumped.y"]
+    assert ctypes.string_at(start, len(code)) == code
+    source, mark = (
+        Path(__file__).read_text().splitlines(),
+        '    routine = ctx.compile(oc.forward(y), name="dumped")',
+    )
+    wanted = 1 + max(
+        n for n, line in enumerate(source[: source.index(mark)]) if "oc.exp(oc.range(12))" in line
+    )
+    assert {(line, file) for _, line, file in lines[start]} == {(wanted, __file__)}
+    places = [place for place, _, _ in lines[start]]
+    assert start <= places[0]
+    assert places == sorted(places)
+    assert places[-1] == start + len(code)
+
+
+def test_line_tables_are_read_as_other_tools_read_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    dump = shutil.which("llvm-dwarfdump")
+    if dump is None:
+        pytest.skip("there is no llvm-dwarfdump")
+    monkeypatch.setenv("OCANNL_DUMP", str(tmp_path))
+    monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")
+    training()
+    (file,) = tmp_path.glob("step.*.ll")
+    for target in ("x86-64-v3", "neoverse-n1"):
+        code = emit_object(file.read_text(), processor(target))
+        (tmp_path / "code.o").write_bytes(code)
+        command = [dump, "--debug-line", str(tmp_path / "code.o")]
+        table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rows = re.findall(r"^0x([0-9a-f]+)\s+(\d+)\s.*?(end_sequence)?$", table, re.M)
+        wanted = [(int(place, 16), 0 if end else int(line)) for place, line, end in rows]
+        found = line_rows(ObjectFile(code))
+        assert [(row.offset, row.line) for row in found] == wanted
+        assert len(wanted) > 100
 
 
 @pytest.mark.skipif(GDB is None, reason="there is no gdb")
