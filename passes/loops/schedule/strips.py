@@ -35,10 +35,10 @@ def in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Sc
         return None
     panel, rows = loops
     panels = [op for op in loads_in(found) if panel in names_in(op.indices.data)]
-    others = [op for op in loads_in(found) if rows in names_in(op.indices.data)]
+    others = [op for op in loads_in(found) if not names_in(op.indices.data).isdisjoint(rows.split("*"))]
     if len(panels) != 1 or len(others) != 1 or panels == others:
         return None
-    sizes = variable_sizes(nest)
+    sizes = variable_sizes(nest) | schedule.loops(nest.space.data)
     of_panels, of_rows = (touched(op, sizes) for op in (panels[0], others[0]))
     size = strip(sizes[rows], schedule.tile(rows), of_rows, target)
     if size is None or of_rows <= FITS * target.l2_bytes or of_panels > target.last_level_bytes:

@@ -81,6 +81,35 @@ def test_values_and_bits(rows: int, columns: int, x: str, element: str):
     assert not has_strips(whole)
 
 
+def test_rows_of_several_axes_are_one_loop():
+    """A convolution of 1 x 1, whose rows are the elements of all images."""
+    text = """
+loops.func @convolution {
+  %x = assign.node "x" on_device : memref<5x9x13x229xf32>
+  %w = assign.node "w" on_device : memref<512x229xf32>
+  %y = assign.node "y" on_device : memref<5x9x13x512xf32>
+  loops.nest "y" (b = 5, h = 9, w = 13, o = 512) {
+    %sum = loops.reduce add (c = 229) : f32 {
+      %xv = loops.load %x[b, h, w, c]
+      %wv = loops.load %w[o, c]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, h, w, o]
+  }
+}"""
+    target = replace(host(), l2_bytes=NEAR)
+    module = scheduled(text, target)
+    (schedule,) = (nest.schedule for nest in nests(the_func(module)) if nest.label.data == "y")
+    assert schedule is not None
+    assert schedule.data.strips is not None
+    assert schedule.data.strips[0] == "b*h*w"
+    arrays = run(module, 1, target)
+    exact = np.einsum("bhwc,oc->bhwo", *(arrays[name].astype(np.float64) for name in "xw"))
+    np.testing.assert_allclose(arrays["y"], exact, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(run(module, 2, target)["y"], arrays["y"])
+
+
 @pytest.mark.parametrize(
     ("rows", "tile", "bytes", "expected"),
     [
