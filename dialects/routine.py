@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Data, Operation, Region
-from xdsl.irdl import IRDLOperation, irdl_attr_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.irdl import irdl_attr_definition, opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import print_parts
+from ocannl.dialects.ir.op_helpers import OwnOperation, print_parts
 
 
 @irdl_attr_definition
@@ -46,7 +46,7 @@ def parse_indices(parser: AttrParser) -> tuple[tuple[str, int | None], ...]:
     return tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, index, " in static indices"))
 
 
-class RoutineCommentOp(IRDLOperation):
+class RoutineCommentOp(OwnOperation):
     """Base of `texpr.comment` and `assign.comment`, which name the code that follows them."""
 
     text = prop_def(StringAttr)
@@ -71,7 +71,7 @@ class Indexed(ABC):
         """The ranges of the indices, by name."""
 
 
-class RoutineOp(IRDLOperation, Indexed):
+class RoutineOp(OwnOperation, Indexed):
     """Base of `texpr.routine`, `assign.routine` and `loops.func`: `@name indices (i = 80, j) { ... }`."""
 
     sym_name = prop_def(StringAttr)

@@ -33,6 +33,7 @@ from ocannl.dialects.index.linear import (
 )
 from ocannl.dialects.index.memref import is_ring, memref_shape
 from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
     UnaryOp,
     given,
     operation_definition,
@@ -52,7 +53,7 @@ from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
 
 
-class IndexNumberOp(IRDLOperation):
+class IndexNumberOp(OwnOperation):
     """Base of `assign.embed` and `loops.index`, the value of an index expression as a number."""
 
     indices = prop_def(MapAttr)
@@ -86,7 +87,7 @@ class EmbedOp(IndexNumberOp):
 
 
 @operation_definition
-class AccumOp(IRDLOperation):
+class AccumOp(OwnOperation):
     """`lhs[f(p)] = accum(lhs[f(p)], term(rhs...))` at every point of a space; `:` resets the left side first.
 
     Without an accumulation each point is set; with `:` the cells that no point reaches become zero. In
@@ -244,7 +245,7 @@ class RangeOp(UnaryOp):
 
 
 @operation_definition
-class UniformOp(IRDLOperation):
+class UniformOp(OwnOperation):
     """Fills a node with random numbers in [0, 1): `assign.uniform %u "dropout#1" at %step`."""
 
     name = "assign.uniform"

@@ -6,19 +6,19 @@ import math
 
 from xdsl.dialects.builtin import MemRefType, StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, prop_def
+from xdsl.irdl import operand_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.memref import element_type, memref_shape
-from ocannl.dialects.ir.op_helpers import parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import OwnOperation, parse_defined_operand, print_parts
 from ocannl.dialects.routine import enclosing_routine
 
 EXCHANGES = ("all_gather", "all_to_all")
 
 
-class CollectiveBase(IRDLOperation):
+class CollectiveBase(OwnOperation):
     """Base of `assign.collective` and `loops.collective`, as in `all_gather %whole from %part over "data"`.
 
     The target's bytes are rows, one for each rank. By `all_gather`, row `r` is all that rank `r` has in the

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, result_def
+from xdsl.irdl import opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.memref import is_ring
 from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, parse_splits, splits_text
-from ocannl.dialects.ir.op_helpers import given, operation_definition, print_parts
+from ocannl.dialects.ir.op_helpers import OwnOperation, given, operation_definition, print_parts
 
 OWN_MEMORY = ("on_device", "constant")
 KEPT = "kept"
@@ -23,7 +23,7 @@ MEMORY_MODES = ("virtual", "local", *OWN_MEMORY, KEPT)
 
 
 @operation_definition
-class NodeOp(IRDLOperation):
+class NodeOp(OwnOperation):
     """Declares a tensor node: a named array, its memory mode and why it has that mode.
 
     `virtual` nodes have no memory, `local` ones live inside one run of the routine, `on_device` ones persist

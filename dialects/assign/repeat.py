@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, var_operand_def
+from xdsl.irdl import opt_prop_def, prop_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -16,12 +16,18 @@ from ocannl.dialects.assign.collective import CollectiveBase
 from ocannl.dialects.assign.node import OWN_MEMORY, NodeOp
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.ir.op_helpers import given, operations_of, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
+    given,
+    operations_of,
+    parse_defined_operand,
+    print_parts,
+)
 from ocannl.dialects.routine import RoutineOp, enclosing_routine
 from ocannl.dialects.scalar.precisions import is_float, is_integer
 
 
-class RepeatBase(IRDLOperation):
+class RepeatBase(OwnOperation):
     """Base of `assign.repeat` and `loops.repeat`: runs a body for `t = 0 .. count - 1`, in order; with a flag
     it stops before the first iteration at which that is 0.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
@@ -17,6 +18,18 @@ from xdsl.printer import Printer
 
 OperationT = TypeVar("OperationT", bound=IRDLOperation)
 AnyOperationT = TypeVar("AnyOperationT", bound=Operation)
+
+
+class OperationKind(ABCMeta):
+    """The metaclass of classes of operations. `isinstance` of `ABCMeta` takes twice as long, as it asks for
+    classes that were registered, too.
+    """
+
+    __instancecheck__ = type.__instancecheck__
+
+
+class OwnOperation(IRDLOperation, metaclass=OperationKind):
+    """Base of the operations of all dialects here."""
 
 
 class Values(tuple[object, ...]):
@@ -228,7 +241,7 @@ def parse_defined_operand(parser: Parser) -> SSAValue:
     return operand
 
 
-class UnaryOp(IRDLOperation):
+class UnaryOp(OwnOperation):
     """Base of operations with one operand, without results, such as `loops.yield %v`."""
 
     def __init__(self, operand: SSAValue) -> None:

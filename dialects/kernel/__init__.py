@@ -44,7 +44,13 @@ from ocannl.dialects.index.linear import (
 )
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
+    given,
+    operation_definition,
+    parse_defined_operand,
+    print_parts,
+)
 from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES, WARP
 from ocannl.dialects.kernel.launch import (
@@ -308,7 +314,7 @@ class CombineOp(TogetherOp):
 
 
 @operation_definition
-class ForOp(IRDLOperation):
+class ForOp(OwnOperation):
     """`kernel.for (k = 3) { ... }`: a sequential loop in each thread."""
 
     name = "kernel.for"
@@ -334,7 +340,7 @@ class ForOp(IRDLOperation):
 
 
 @operation_definition
-class WhereOp(IRDLOperation):
+class WhereOp(OwnOperation):
     """`kernel.where 16*b + t < 100 { ... }`: the body where all bounds hold."""
 
     name = "kernel.where"

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, region_def, traits_def
+from xdsl.irdl import operand_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
+    operation_definition,
+    parse_defined_operand,
+    print_parts,
+)
 from ocannl.dialects.kernel.launch import IF
 from ocannl.dialects.routine import check_no_arguments, parse_body
 
 
 @operation_definition
-class IfOp(IRDLOperation):
+class IfOp(OwnOperation):
     """`kernel.if %own { ... }`: the body in the threads in which a truth value holds.
 
     A store at a position found at run time may stand in it: the value then tells apart the threads that would

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, prop_def, region_def, result_def, traits_def
+from xdsl.irdl import prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
@@ -19,7 +19,7 @@ from ocannl.dialects.index.bounds import clashing_within
 from ocannl.dialects.index.linear import POSITION, Map, Space, SpaceAttr, parse_space, space_text
 from ocannl.dialects.index.memref import RING, SWIZZLED, element_bytes, is_ring, is_swizzled
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
-from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
+from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition, print_parts
 from ocannl.dialects.kernel.gpu import (
     MOST_SHARED_BYTES,
     MOST_THREADS,
@@ -150,7 +150,7 @@ class LaunchOp(StepOp):
 
 
 @operation_definition
-class SharedOp(IRDLOperation):
+class SharedOp(OwnOperation):
     """`kernel.shared memref<16x64xf32>`: an array of the block, with no values at first.
 
     `memref<3x16x64xf32, "ring">` is a ring of three arrays: the first index counts around. `"swizzled"` and
@@ -208,7 +208,7 @@ class SharedOp(IRDLOperation):
             )
 
 
-class TogetherOp(IRDLOperation):
+class TogetherOp(OwnOperation):
     """Base of operations that synchronize a block: no bound around them may depend on the thread."""
 
     def verify_(self) -> None:

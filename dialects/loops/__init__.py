@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoTerminator, RecursiveMemoryEffect
@@ -28,6 +28,7 @@ from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_b
 from ocannl.dialects.index.linear import POSITION, SpaceAttr, clashing_variables, parse_space, space_text
 from ocannl.dialects.index.scopes import scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
     UnaryOp,
     given,
     operation_definition,
@@ -267,7 +268,7 @@ class GroupOp(ScheduledOp):
 
 
 @operation_definition
-class ReduceOp(IRDLOperation):
+class ReduceOp(OwnOperation):
     """`loops.reduce add (i = 2) : f32 { ... loops.yield %p }`: accumulates the yielded value over a space.
 
     In a kernel, `where 2*i + j < 9` takes only the points of the space at which the bounds hold. Outside of

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType
 from xdsl.ir import Operation
-from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from ocannl.dialects.ir.op_helpers import OwnOperation
 from ocannl.dialects.routine import RoutineOp
 
 # What is an operation of scalars, or a store or a loop around such.
 SCALAR_DIALECTS = ("arith", "math", "loops")
 
 
-class StepOp(IRDLOperation):
+class StepOp(OwnOperation):
     """Base of the steps of a routine, which run in order: nests, groups of nests, kernels, loops,
     collectives."""
 

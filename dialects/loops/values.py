@@ -20,15 +20,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def, traits_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
@@ -49,6 +41,7 @@ from ocannl.dialects.index.linear import (
 from ocannl.dialects.index.memref import element_type, loaded_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
     operation_definition,
     parse_defined_operand,
     parse_optional_defined_operand,
@@ -58,7 +51,7 @@ from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, pri
 
 
 @operation_definition
-class PositionOp(IRDLOperation):
+class PositionOp(OwnOperation):
     """`%v, %inside = loops.position %id below 65`: a number as a position of an axis, and whether it is one.
 
     If the number is none of 0..64, the position is 0. So an access at a position is always in bounds.
@@ -102,7 +95,7 @@ def static_part(op: LoadOp | StoreOp) -> Map:
 
 
 @operation_definition
-class LoadOp(IRDLOperation):
+class LoadOp(OwnOperation):
     """`loops.load %x[batch_n, b, %v]`: the element of a node at an index map, in which `positions` stand.
 
     Integers have no sign as values, and truth values are bytes, 0 or 1.
@@ -138,7 +131,7 @@ class LoadOp(IRDLOperation):
 
 
 @operation_definition
-class StoreOp(IRDLOperation):
+class StoreOp(OwnOperation):
     """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map, in which `positions` stand.
 
     A `nontemporal` one goes past the caches, where whole lines of them are written.
@@ -242,7 +235,7 @@ class IndexOp(IndexNumberOp):
 
 
 @operation_definition
-class UniformOp(IRDLOperation):
+class UniformOp(OwnOperation):
     """A random number in [0, 1): `loops.uniform "dropout#1" %place at %counter : f32`.
 
     The place, an unsigned integer, and the counter, an `i64`, choose the block of the stream.

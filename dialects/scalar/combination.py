@@ -186,9 +186,13 @@ def print_combination(
         case Const(value):
             printer.print_string(number_text(value))
         case App(op, args):
-            printer.print_string(op)
-            with printer.in_parens():
-                printer.print_list(args, lambda a: print_combination(printer, a, operands, maps, bare))
+            # Without the context and the list of xDSL, which take longer than what they print.
+            before = f"{op}("
+            for arg in args:
+                printer.print_string(before)
+                print_combination(printer, arg, operands, maps, bare)
+                before = ", "
+            printer.print_string(")" if args else f"{op}()")
 
 
 def print_as_built(printer: Printer, term: Term, operands: Sequence[SSAValue]) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import OwnOperation, given, operation_definition, parse_defined_operand
 
 # Angles are far beyond these, by the width of the type.
 NEAR = {32: 2.0**18, 64: 2.0**45}
 
 
 @operation_definition
-class FarAngleOp(IRDLOperation):
+class FarAngleOp(OwnOperation):
     """`loops.far_angle %x else %r : f32`: `%r` where the angle x is near, and else one in -pi/2..pi/2 that
     has its sine; with `cosine` its cosine for sine. NaN where x is infinite.
     """

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
+from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition, parse_defined_operand
 
 
 @operation_definition
-class RemainderOp(IRDLOperation):
+class RemainderOp(OwnOperation):
     """`loops.remainder %x, %y : f32`: x minus the multiple of y next to it towards 0, exactly, with the sign
     of x, as `fmod` of C and `arith.remf` of MLIR.
     """

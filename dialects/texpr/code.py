@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, var_operand_def
+from xdsl.irdl import operand_def, opt_prop_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -30,6 +30,7 @@ from ocannl.dialects.index.linear import (
     space_text,
 )
 from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
     UnaryOp,
     fill,
     given,
@@ -47,7 +48,7 @@ from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic,
 
 
 @operation_definition
-class AssignOp(IRDLOperation):
+class AssignOp(OwnOperation):
     """Writes memory: `texpr.assign %p = %v logic "."`; accumulates: `texpr.assign %p max= %v logic "a => 0"`.
 
     `:` resets the memory to the accumulation's neutral element first. A part of memory is written at

@@ -8,7 +8,6 @@ from typing import cast
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues
 from xdsl.irdl import (
-    IRDLOperation,
     opt_prop_def,
     prop_def,
     region_def,
@@ -24,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.ir.op_helpers import (
     OWN_RESULTS,
+    OwnOperation,
     given,
     operation_definition,
     operations_of,
@@ -38,7 +38,7 @@ from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_dim, p
 
 
 @operation_definition
-class YieldOp(IRDLOperation):
+class YieldOp(OwnOperation):
     """Ends the body of a scan: `texpr.yield carry (%h2) each (%y at batch -1)`.
 
     The values that are carried to the next iteration, and those of which all iterations' are stacked along a

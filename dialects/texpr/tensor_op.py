@@ -13,13 +13,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.ir.op_helpers import OWN_RESULTS, print_parts
+from ocannl.dialects.ir.op_helpers import OWN_RESULTS, OwnOperation, print_parts
 from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type
 
 
-class TensorOp(IRDLOperation):
+class TensorOp(OwnOperation):
     """An operation with one tensor as its result."""
 
     result = result_def(TensorType)

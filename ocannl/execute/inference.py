@@ -83,7 +83,7 @@ def commit(program: ExtractedRoutine) -> None:
         for value, written, final in types:
             if written.element_or_none is None:
                 assert isinstance(value, Value)
-                value.refine(TensorType(written.shape, final.element))
+                value.refine(TensorType.of(written.shape.data, final.element_or_none))
         for value in program.copies:
             if isinstance(value, Value):
                 value.is_settled = True
@@ -92,11 +92,13 @@ def commit(program: ExtractedRoutine) -> None:
 def _commit_shapes(types: Sequence[tuple[Shape, Shape]]) -> None:
     """Tells the solver the final shape of each shape as it was written; none of them, if it raises."""
     solver = graph.solver()
+    decided = [
+        RowEq(known, end)
+        for written, final in types
+        for row, end in zip(written, final, strict=True)
+        if not row.is_final and (known := solver.row(row)) != end
+    ]
     try:
-        with solver.attempt():
-            for written, final in types:
-                for row, end in zip(written, final, strict=True):
-                    if not row.is_final and (known := solver.row(row)) != end:
-                        solver.add(RowEq(known, end))
+        solver.add_together(decided)
     except ShapeInferenceError as error:
         raise Outdated(str(error)) from error

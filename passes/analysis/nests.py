@@ -122,10 +122,9 @@ def accesses(step: NestOp | GroupOp) -> list[LoadOp | StoreOp]:
 
 def _add_accesses(block: Block, found: list[LoadOp | StoreOp]) -> None:
     for op in operations_of(block):
-        kind = type(op)
-        if kind is LoadOp or kind is StoreOp:
+        if type(op) is LoadOp or type(op) is StoreOp:
             found.append(op)
-        elif kind is ReduceOp:
+        elif type(op) is ReduceOp:
             _add_accesses(op.body.block, found)
 
 

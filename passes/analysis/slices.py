@@ -28,7 +28,7 @@ def backward_slice(values: Iterable[SSAValue], operands: OperandsOf = operands_w
     waiting = [value.owner for value in values]
     while waiting:
         op = waiting.pop()
-        if type(op) is not Block and op not in found:
+        if op not in found and not isinstance(op, Block):
             found.add(op)
             waiting += [operand.owner for operand in operands(op)]
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence, Set
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 
 from ocannl.passes.texpr.infer_shapes.closing import Closing
@@ -61,6 +61,15 @@ class Solver:
             raise
         finally:
             self._end()
+
+    def add_together(self, constraints: Iterable[Constraint]) -> None:
+        """`add`, for constraints that decide much: consequences are drawn when all of them are known, so that
+        nothing is first known in part.
+        """
+        with self.attempt():
+            for constraint in constraints:
+                self._propagation.add(constraint)
+            self._propagation.run()
 
     def close(self, leaves: Sequence[Leaf]) -> None:
         """Decides every row and dimension that is still open. Changes nothing, if it raises.
