@@ -319,6 +319,13 @@ def test_malformed_text(text: str, changes: list[tuple[float, str, str]]):
     assert text_of(parse(printed)) == printed
 
 
+def test_origins_are_printed_as_xdsl_prints_them():
+    for text in ROUTINES:
+        module, out = parse(text), StringIO()
+        Printer(out, print_debuginfo=True).print_op(module)
+        assert op_text(module, origins=True) == out.getvalue()
+
+
 def test_copies():
     """They print as the same text, and use values of their own."""
     for text in ROUTINES:

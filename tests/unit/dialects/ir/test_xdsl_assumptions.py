@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, MemRefType, f32
-from xdsl.ir import Block, Operation, OpResult
+from xdsl.dialects.builtin import Builtin, IndexType, MemRefType, StringAttr, f32
+from xdsl.ir import Attribute, Block, Operation, OpResult
 from xdsl.irdl import (
     IRDLOperation,
     VarIRConstruct,
@@ -30,7 +30,16 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from ocannl.dialects.ir.locating_parser import LinearTimeLexer, LocatingParser
-from ocannl.dialects.ir.op_helpers import copied, operands_of, operation_definition, operations_of, set_type
+from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
+    copied,
+    fill,
+    operands_of,
+    operation_definition,
+    operations_of,
+    set_type,
+)
+from ocannl.dialects.ir.origins import place
 from ocannl.dialects.ir.text_printer import TextPrinter, op_text
 
 TEXT = """
@@ -125,6 +134,63 @@ class TestOperations:
         assert len(list(value.uses)) == uses
 
 
+class Kind(OwnOperation):
+    """A class of operations, of which others are made."""
+
+
+@operation_definition
+class OneKind(Kind):
+    name = "test.one_kind"
+
+
+@operation_definition
+class OtherKind(Kind):
+    name = "test.other_kind"
+
+
+class TestKinds:
+    def test_operations_are_of_their_classes_and_the_bases_of_these(self):
+        op: object = OneKind()
+        for kind in (OneKind, Kind, OwnOperation, IRDLOperation, Operation):
+            assert isinstance(op, kind)
+            assert isinstance(op, OtherKind | kind)
+            assert isinstance(op, (OtherKind, kind))
+
+    def test_operations_are_of_no_others(self):
+        for other in (OtherKind(), inner(parsed())[0], f32, None):
+            assert not isinstance(other, OneKind)
+            assert not isinstance(other, OneKind | TwoOperands)
+
+
+class TestFill:
+    @pytest.mark.parametrize("count", range(3))
+    def test_it_does_what_the_constructor_of_xdsl_does(self, count: int):
+        values, types = Block(arg_types=[f32] * count).args, [f32, IndexType()][:count]
+        properties: dict[str, Attribute] = {"a": StringAttr("b")}
+        made, filled = OneKind.create(operands=values, result_types=types, properties=properties), OneKind()
+        fill(filled, values, dict(properties), types)
+        for field in fields(Operation):
+            assert hasattr(filled, field.name)
+        for op in (made, filled):
+            assert operands_of(op) == tuple(values)
+            assert [use.operation for value in values for use in value.uses if use.operation is op] == [
+                op
+            ] * count
+            assert [(result.type, result.index, result.op) for result in op.results] == [
+                (type, at, op) for at, type in enumerate(types)
+            ]
+        for name in ("properties", "attributes", "location", "regions", "parent", "successors"):
+            assert getattr(made, name) == getattr(filled, name)
+
+    def test_nothing_is_shared(self):
+        one, other = OneKind(), OneKind()
+        for op in (one, other):
+            fill(op)
+        one.properties["a"] = one.attributes["a"] = f32
+        assert not other.properties
+        assert not other.attributes
+
+
 class TestCopies:
     def test_a_copy_is_a_clone(self):
         module = parsed()
@@ -141,6 +207,12 @@ class TestCopies:
             getattr(clone, name, "missing") is None for name in names
         ]
         assert all(hasattr(copy, name) for name in names)
+
+    def test_locations_are_replaced_inside_and_out(self):
+        use, there = inner(parsed())[1], place("there", 1)
+        copy = copied(use, {}, lambda own: there)
+        assert {op.location for op in copy.walk()} == {there}
+        assert there not in {op.location for op in use.walk()}
 
     def test_uses_are_counted(self):
         make, use = inner(parsed())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -192,3 +193,31 @@ def test_order_of_any_constraints_changes_no_shape(
         found = outcome(p, rng.sample(range(len(constraints)), len(constraints)))
         # Where a parameter is missing and sizes clash too, either may be told first.
         assert found == expected or not (isinstance(found, list) or isinstance(expected, list))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(constraint_sets())
+def test_constraints_may_be_added_at_once(given_set: tuple[Solver, list[Constraint], list[Leaf]]):
+    solver, constraints, leaves = given_set
+
+    def closed(add: Callable[[Solver], None]) -> list[Shape] | None:
+        own = solver.copy()
+        try:
+            add(own)
+            own.close(leaves)
+        except ShapeInferenceError:
+            return None
+        return [own.shape(leaf.shape) for leaf in leaves]
+
+    one_by_one = closed(lambda own: own.add(*constraints))
+    assert closed(lambda own: own.add_together(constraints)) == one_by_one
+
+
+def test_of_constraints_that_are_added_at_once_none_stays_if_they_clash():
+    solver = Solver()
+    row = Row(var=solver.fresh_row())
+    with pytest.raises(ShapeConflict):
+        solver.add_together([RowEq(row, closed_row(2)), RowEq(row, closed_row(3))])
+    assert solver.row(row) == row
+    solver.add(RowEq(row, closed_row(4)))
+    assert solver.row(row) == closed_row(4)
