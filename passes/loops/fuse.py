@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.passes.analysis.nests import nests, ungrouped, ungrouped_steps
-from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
+from ocannl.passes.rewrites.dead_stores import FUSED, mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.indices import drop_unit_variables
 
@@ -41,4 +41,4 @@ class FusePass(ModulePass):
                 fuser.run(ungrouped_steps(func))
                 forwarded |= fuser.forwarded
                 remove_dead_stores(func)
-            mark_virtual(func, forwarded)
+            mark_virtual(func, dict.fromkeys(forwarded, FUSED))

@@ -164,6 +164,20 @@ def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
     return version.readers == 1 and not multiplied
 
 
+def why_inlined(definition: Producer) -> str:
+    """Why it is worthwhile to compute a value where it is used, in words."""
+    cost = definition.cost
+    if is_to_be_virtual(definition.store.node):
+        return "the program says so"
+    if cost.is_free:
+        return "it costs nothing"
+    if cost.reduction_work:
+        return "its sum has one reader"
+    if cost.operations <= CHEAP:
+        return "it takes no longer than to store and load it"
+    return "one nest reads it, no more often than it is computed"
+
+
 def is_to_be_virtual(node: SSAValue) -> bool:
     """Whether the program says that a node has no memory, whatever it costs."""
     return declaration(node).always_inline is not None
@@ -238,7 +252,7 @@ class Inliner:
         self.versions = versions_of(func)
         self.definitions: dict[SSAValue, Producer] = {}
         self.writes: dict[SSAValue, int] = {}
-        self.inlined: set[SSAValue] = set()
+        self.inlined: dict[SSAValue, str] = {}
 
     def run(self) -> None:
         for step in ungrouped_steps(self.func):
@@ -294,7 +308,7 @@ class Inliner:
 class NestInliner:
     """Replaces loads of one nest by the computations of their values, and adds their nodes to `inlined`."""
 
-    def __init__(self, func: FuncOp, nest: NestOp, inlined: set[SSAValue]) -> None:
+    def __init__(self, func: FuncOp, nest: NestOp, inlined: dict[SSAValue, str]) -> None:
         self.func = func
         self.nest = nest
         self.inlined = inlined
@@ -320,7 +334,7 @@ class NestInliner:
             self.known[key] = self._compute(definition, variables, site.anchor, block)
         load.result.replace_all_uses_with(self.known[key])
         inherit(self.known[key], load)
-        self.inlined.add(load.node)
+        self.inlined[load.node] = f"computed where it is used: {why_inlined(definition)}"
         Rewriter.erase_op(load)
 
     def _is_safe(self, definition: Producer, variables: dict[str, Linear]) -> bool:

@@ -37,7 +37,7 @@ from ocannl.passes.analysis.nests import (
 from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
-from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
+from ocannl.passes.rewrites.dead_stores import FUSED, mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.indices import Copier
 
@@ -284,7 +284,7 @@ class Recomputer:
                 Eliminator().run(group.nest.body.block)
         if self.clones:
             remove_dead_stores(self.func)
-            mark_virtual(self.func, forwarded)
+            mark_virtual(self.func, dict.fromkeys(forwarded, FUSED))
 
 
 def instructions_of(step: Step) -> int:

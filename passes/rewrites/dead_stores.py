@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -44,11 +46,15 @@ def erase_repeat(repeat: RepeatOp) -> None:
         Rewriter.erase_op(body)
 
 
-def mark_virtual(func: FuncOp, inlined: set[SSAValue]) -> None:
-    """Makes local nodes that no nest touches any more virtual: they take no memory."""
+# Why a node has no memory that nests which were fused read where they compute it.
+FUSED = "used where it is computed: one nest does both"
+
+
+def mark_virtual(func: FuncOp, inlined: Mapping[SSAValue, str]) -> None:
+    """Makes local nodes that no nest touches any more virtual: they take no memory. `inlined` says why."""
     for op in nodes(func):
         if op.mode.data == "local" and op.result.first_use is None:
-            op.set_mode("virtual", "computed where it is used" if op.result in inlined else "never read")
+            op.set_mode("virtual", inlined.get(op.result, "never read"))
 
 
 class _Liveness:

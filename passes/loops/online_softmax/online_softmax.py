@@ -142,6 +142,10 @@ def insert(func: FuncOp, softmax: Softmax, builder: GroupBuilder) -> None:
         Rewriter.insert_op(step, InsertPoint.after(last))
 
 
+# Why what is computed from the scores of one block at a time has no memory.
+IN_BLOCKS = "computed block by block where it is used, and never whole"
+
+
 @dataclass(frozen=True)
 class OnlineSoftmaxPass(TargetOptions, ModulePass):
     """FlashAttention (Dao et al., 2022): attention block by block of its keys, which keeps no scores.
@@ -175,4 +179,4 @@ class OnlineSoftmaxPass(TargetOptions, ModulePass):
                     inside.update(softmax.nests.wide)
             if inside:
                 remove_dead_stores(func)
-                mark_virtual(func, inside)
+                mark_virtual(func, dict.fromkeys(inside, IN_BLOCKS))

@@ -2,7 +2,7 @@
 
 // A slice, a product, a bias and a relu become one nest; the names of the reader stay, the others give way.
 // CHECK-LABEL: loops.func @layer
-// CHECK-DAG:     "x" virtual because "computed where it is used"
+// CHECK-DAG:     "x" virtual because "computed where it is used: {{.*}}"
 // CHECK-DAG:     "product" virtual
 // CHECK-DAG:     "sum" virtual
 // CHECK:         loops.nest "h" (i = 10, j = 16) {

@@ -3,7 +3,7 @@
 // A mode that is asked for is kept by projection, and obeyed.
 // CHECK-LABEL: loops.func @modes
 // CHECK-DAG:     "kept" on_device because "it is to be in memory"
-// CHECK-DAG:     "again" virtual because "computed where it is used"
+// CHECK-DAG:     "again" virtual because "computed where it is used: {{.*}}"
 // CHECK:         loops.nest "kept" (o = 4) {
 // CHECK:         loops.nest "y" (a = 4, b = 4) {
 // CHECK:           loops.reduce add (b1 = 9)

@@ -60,7 +60,7 @@ def remaining(text: str) -> list[str]:
     found = {label: array.copy() for label, array in expected.items()}
     run_func(func, expected, {})
     remove_dead_stores(func)
-    mark_virtual(func, set())
+    mark_virtual(func, {})
     module.verify()
     run_func(func, found, {})
     for label, array in expected.items():
@@ -133,7 +133,7 @@ def test_stores(nests: list[str], stores: str):
 def test_what_was_computed_for_a_store_alone_goes_with_it():
     module = parse_module(function(nest(4, LOAD_X, "%a = arith.negf %x0 : f32", "loops.store %a, %t[i]")))
     remove_dead_stores(the_func(module))
-    mark_virtual(the_func(module), set())
+    mark_virtual(the_func(module), {})
     assert "loops.nest" not in str(module)
     assert '"t" virtual because "never read"' in str(module)
     assert '"x" on_device' in str(module)
