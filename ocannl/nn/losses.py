@@ -9,6 +9,7 @@ import ocannl as oc
 from ocannl.nn.activations import softplus_below
 from ocannl.nn.means import mean, output_mean
 from ocannl.nn.options import check_not_negative, check_positive
+from ocannl.nn.pairing import check_paired
 from ocannl.nn.softmax import log_softmax
 from ocannl.program.casts import floats
 from ocannl.program.checks import integer
@@ -107,6 +108,7 @@ def bce_with_logits(logits: oc.Tensor, target: oc.Tensor, *, reduction: str = "m
 
     Without overflow, and exact for small results, as `F.binary_cross_entropy_with_logits` of PyTorch.
     """
+    check_paired(logits, target)
     return _by_batch(_binary_cross_entropy(logits, target), reduction)
 
 
@@ -125,6 +127,7 @@ def mse(a: oc.Tensor, b: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
 
 def _difference(a: oc.Tensor, b: oc.Tensor) -> oc.Tensor:
     """`a - b`, of integers too, which could wrap around."""
+    check_paired(a, b)
     difference = a - b
     return floats(a) - floats(b) if is_integer(oc.as_tensor(difference).ir_value) else difference
 
@@ -160,6 +163,7 @@ def kl_div(
 
     The mean is over all elements; "batchmean" is the sum over the output row, averaged over the batch axes.
     """
+    check_paired(log_probs, target)
     if log_target:
         cells = oc.exp(target) * (target - log_probs)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.losses import cross_entropy
 from ocannl.nn.means import mean
+from ocannl.nn.pairing import check_ids, check_paired
 from ocannl.program.casts import floats
 from ocannl.program.checks import integer
 
@@ -15,6 +16,7 @@ def accuracy(predictions: oc.Tensor, target: oc.Tensor, *, ignore_index: int | N
     """The share of right predictions: batch | classes (scores, of which the first greatest counts) or batch |
     (ids), and batch | (ids). Targets that are `ignore_index` do not count.
     """
+    check_ids(target, "nn.accuracy")
     right = oc.eq(_predicted(predictions), target)
     return _share(right, target, ignore_index)
 
@@ -81,6 +83,7 @@ def r2(predictions: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
     """The share of the target's variance that predictions explain: batch | out twice; the mean over the
     output row. For a constant target it is 1 where predictions are exact, else 0.
     """
+    check_paired(predictions, target)
     n, target = oc.Dim("n"), floats(target)
     centre = oc.einsum("..n.. | ..o.. => ..o..", target, n=n) / n
     rest = oc.einsum("... | ..o.. => ..o..", (target - predictions) ** 2)

@@ -155,3 +155,30 @@ def test_sequences_of_nothing():
         nn.ctc(oc.data(X1), oc.data(np.zeros(0, int), axes="b"))
     with pytest.raises(oc.ShapeError, match="`p`"):
         nn.ctc(oc.param("p", output=5, batch=oc.Dim("t")), oc.data(np.zeros(2, int), axes="b"))
+
+
+PAIRS = {
+    "mse": nn.mse,
+    "l1": nn.l1,
+    "huber": nn.huber,
+    "bce_with_logits": nn.bce_with_logits,
+    "kl_div": nn.kl_div,
+    "r2": nn.r2,
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_batches_do_not_meet_rows(name: str):
+    """Numbers along a batch axis and as many along an output axis are all pairs, which nobody means."""
+    x = oc.tensor(np.ones((4, 5), np.float32))
+    y = oc.tensor(np.ones(4, np.float32))
+    for prediction in (x.sum(1), x[:, :1]):
+        for pair in ((prediction, y), (y, prediction)):
+            with pytest.raises(oc.ShapeError, match="each would meet each"):
+                PAIRS[name](*pair)
+    loss = PAIRS[name]
+    loss(x.sum(1), oc.data(np.ones(4, np.float32), axes="b"))
+    loss(x[:, :1], oc.data(np.ones((4, 1), np.float32)))
+    loss(y, y)
+    loss(x, oc.tensor(np.ones(5, np.float32)))
+    loss(oc.param("w", output=None) @ x, y)

@@ -122,3 +122,10 @@ def test_r2():
     a[:, 1], b[:, 1], a[:, 2], b[:, 2] = 4, 4, 5, 4
     explained = 1 - ((a - b) ** 2).sum(0)[0] / ((b - b.mean(0)) ** 2).sum(0)[0]
     np.testing.assert_allclose(value(nn.r2(oc.data(a), oc.data(b))), (explained + 1 + 0) / 3)
+
+
+def test_ids_of_accuracy_have_batch_axes_only():
+    scores = oc.tensor(np.ones((4, 5), np.float32))
+    with pytest.raises(oc.ShapeError, match=r"ids of nn\.accuracy have batch axes only"):
+        nn.accuracy(scores, oc.tensor([0, 1, 2, 3]))
+    nn.accuracy(scores, oc.data([0, 1, 2, 3], axes="b"))
