@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Region
+from xdsl.ir import Operation, Region
 
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.scalar.terms import Arg
@@ -63,6 +63,8 @@ class Loop:
     going: int | None = None
     whole: bool = False
     recompute: bool = False
+    moved: Collection[Operation] = ()
+    """The operations whose updates are not those of the body."""
 
     def results(
         self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]
@@ -71,7 +73,7 @@ class Loop:
         checks = self._id_checks([*carries, *(value for value, _ in stacked)])
         least = [(check.statement.operands[0], LAST_BATCH_AXIS) for check in checks]
         own = [*stacked, *((value, axis) for value, axis in least if isinstance(value, Value))]
-        body = scan_body(self.arguments, carries, own, self.since, self.whole)
+        body = scan_body(self.arguments, carries, own, self.since, self.whole, self.moved)
         types = [graph.fresh_type() for _ in (*carries, *own)]
         if not types:
             raise ArgumentError("a scan has a carry, or its cell returns a y")

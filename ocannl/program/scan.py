@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ocannl.dialects.ir.errors import ShapeError
@@ -16,6 +16,7 @@ from ocannl.program.location import here
 from ocannl.program.loop import Loop, argument, check_form, tensors, with_tensors
 from ocannl.program.memory_axes import MemoryAxes, Place
 from ocannl.program.scan_blocks import ahead, cut, joined, merged, split
+from ocannl.program.scan_updates import CarriedMemory
 from ocannl.program.tensor import as_tensor
 from ocannl.program.trees import children
 from ocannl.program.values import Value, label_of, now
@@ -77,6 +78,8 @@ class _Scan:
     length: int | None
     along: Axis | None = None
     """The axis of the positions in stacks; by default that of the first sequence."""
+    set_before: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    """What memory that cells set is after the scans of the positions before."""
 
     def run(self, *, recompute: bool = False) -> tuple[Any, Any]:
         since = now()
@@ -87,12 +90,17 @@ class _Scan:
         found = self.cell(with_tensors(self.init, carries), with_tensors(self.xs, positions))
         carry, y = _pair(found, self.init)
         stacked = [as_tensor(leaf).ir_value for leaf in tensors(y)]
-        loop = Loop(count, inits, self.sequences, [*carries, *positions], self.reverse, since)
-        loop.recompute = recompute
         given = [as_tensor(leaf).ir_value for leaf in tensors(carry)]
+        carried = CarriedMemory.of([*given, *stacked], since, self.set_before)
+        arguments = [*carries, *carried.memory, *positions]
+        loop = Loop(count, [*inits, *carried.begin], self.sequences, arguments, self.reverse, since)
+        loop.recompute, loop.moved = recompute, carried.owners
         for init, before, after in zip(inits, carries, given, strict=True):
             _check_carry(label_of(init), graph.known_shape(before), graph.known_shape(after))
-        lasts, stacks = loop.results(given, [(v, self.axis) for v in stacked])
+        lasts, stacks = loop.results([*given, *carried.new], [(v, self.axis) for v in stacked])
+        carried.set_after(lasts[0] if lasts else stacks[0], lasts[len(given) :])
+        self.set_before.update(zip(carried.memory, lasts[len(given) :], strict=True))
+        lasts = lasts[: len(given)]
         return with_tensors(y, stacks), with_tensors(self.init, lasts)
 
     @property
@@ -144,7 +152,7 @@ class _Scan:
 
         sequences = [*zip(in_blocks, outer, strict=True)]
         along = ahead(self.axis)
-        around = _Scan(block, self.init, self.xs, sequences, self.reverse, blocks, along)
+        around = _Scan(block, self.init, self.xs, sequences, self.reverse, blocks, along, self.set_before)
         ys, last = around.run()
         return with_tensors(ys, [merged(y.ir_value, self.axis) for y in tensors(ys)]), last
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr
@@ -39,17 +39,18 @@ def scan_body(
     stacked: Sequence[tuple[Value, Axis]],
     since: int,
     whole: bool,
+    moved: Collection[Operation] = (),
 ) -> ScanBody:
     """The body that yields values made from arguments. What depends on no argument stays outside, but random
     numbers that were made `since` the body began; of a `whole` body, nothing but memory that was made since.
 
-    Raises `OcannlError` for memory and updates of values inside.
+    Raises `OcannlError` for memory and updates of values inside, but for those of operations `moved`.
     """
     yielded = [*carries, *(value for value, _ in stacked)]
     ops = needed_for(yielded)
     inside = _inside(ops, arguments, since, whole)
     for op in inside:
-        _check(op)
+        _check(op, op in moved)
     block = Block(arg_types=[value.type for value in arguments])
     copies: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
     for value, argument in zip(arguments, block.args, strict=True):
@@ -77,7 +78,10 @@ def _inside(
     """
     given = {value.op for value in arguments}
     found: set[Operation] = set(given)
-    inside = {op for op in ops if op not in given and _depends(op, found, since, whole)}
+    # What was made before stays outside, even if it reads memory that is carried.
+    carries_memory = any(isinstance(op, texpr.MemoryOp) for op in given)
+    own = [op for op in ops if op not in given and (value_of(op).made > since or not carries_memory)]
+    inside = {op for op in own if _depends(op, found, since, whole)}
     waiting = [op for op in inside if isinstance(op, VjpOp | JvpOp)]
     while waiting:
         path = _path(waiting.pop(), ops) - inside - given
@@ -110,11 +114,11 @@ def _depends(op: texpr.TensorOp, found: set[Operation], since: int, whole: bool)
     return False
 
 
-def _check(op: texpr.TensorOp) -> None:
+def _check(op: texpr.TensorOp, is_moved: bool) -> None:
     if isinstance(op, texpr.OfOp):
         name = label_of(values_of(op)[0])
         raise OcannlError(at_line(op, f"`{name}` is made in each iteration of a scan, and has no memory"))
-    if value_of(op).updates is not None:
+    if value_of(op).updates is not None and not is_moved:
         message = f"code belongs to `{label_of(value_of(op))}`, which a scan cannot run in each iteration"
         raise OcannlError(at_line(op, message))
 
