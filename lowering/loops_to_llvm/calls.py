@@ -17,6 +17,8 @@ from ocannl.lowering.loops_to_llvm.frame import (
 
 # With more calls the entry has a table: LLVM is slow on long functions.
 MOST_CALLS = 32
+# The words of a call in a table before its arguments.
+WORDS = 4
 # The functions that run a table of calls, without and with a clock.
 RUN_CALLS, CLOCK_CALLS = '@"run calls"', '@"clock calls"'
 # The array in which clocked entries add up the ticks of each kernel.
@@ -104,11 +106,13 @@ def call_table(
     """The entry as a loop over a table of calls, after the lines `counted`; all kernels get their arguments
     in a frame.
 
-    A call is the address of its runner, that of its kernel, how many tasks and how many arguments it has, and
-    slot and offset of each. They are timed if `first` is the number of the first of them among all calls
-    that are.
+    A call is the address of its runner, how many tasks it has, the address of its kernel, how many arguments
+    it has, and slot and offset of each: words of 8 bytes, also where an address has 4. They are timed if
+    `first` is the number of the first of them among all calls that are.
     """
-    words = [word for call in calls for word in _words(call)]
+    rows = [_row(call) for call in calls]
+    words = sum(WORDS + 2 * len(call.arguments) for call in calls)
+    type = f"{{ {', '.join(kind for kind, _ in rows)} }}"
     table = f'@"calls of {name}"'
     slots = FIRST_ARGUMENT + max((len(call.arguments) for call in calls), default=0)
     team = load_slot("%args", "%team", "ptr", layout.team_slot) if layout.is_parallel else []
@@ -116,12 +120,12 @@ def call_table(
     run = RUN_CALLS if first is None else CLOCK_CALLS
     return "\n".join(
         [
-            f"{table} = internal constant [{len(words)} x i64] [{', '.join(words)}], align 8",
+            f"{table} = internal constant {type} {{ {', '.join(' '.join(row) for row in rows)} }}, align 8",
             "",
             _heading(name),
             *counted,
             f"  %frame = alloca [{slots} x i64], align 8",
-            f"  %stop = getelementptr i64, ptr {table}, i64 {len(words)}",
+            f"  %stop = getelementptr i64, ptr {table}, i64 {words}",
             *team,
             f"  call void {run}(ptr {table}, ptr %stop, ptr %args, ptr %frame, "
             f"ptr {'%team' if team else 'null'}{ticks})",
@@ -131,15 +135,12 @@ def call_table(
     )
 
 
-def _words(call: Call) -> list[str]:
+def _row(call: Call) -> tuple[str, str]:
+    """The type and the value of a call in a table. After each address is a number, which begins a word."""
     places = [f"i64 {number}" for argument in call.arguments for number in argument]
-    return [
-        f"i64 ptrtoint (ptr {call.runner} to i64)",
-        f"i64 ptrtoint (ptr {call.kernel} to i64)",
-        f"i64 {call.tasks}",
-        f"i64 {len(call.arguments)}",
-        *places,
-    ]
+    kind = f"[{len(places)} x i64]"
+    addresses = f"ptr {call.runner}, i64 {call.tasks}, ptr {call.kernel}, i64 {len(call.arguments)}"
+    return f"{{ ptr, i64, ptr, i64, {kind} }}", f"{{ {addresses}, {kind} [{', '.join(places)}] }}"
 
 
 def run_calls(*, clocked: bool) -> str:
@@ -174,12 +175,12 @@ def run_calls(*, clocked: bool) -> str:
             "  br i1 %more.calls, label %call.read, label %done",
             "call.read:",
             *load_slot("%call", "%runner", "ptr", 0),
-            *load_slot("%call", "%kernel", "ptr", 1),
-            *load_slot("%call", "%tasks", "i64", 2),
+            *load_slot("%call", "%tasks", "i64", 1),
+            *load_slot("%call", "%kernel", "ptr", 2),
             *load_slot("%call", "%count", "i64", 3),
             *store_slot("ptr %kernel", KERNEL_SLOT),
             *store_slot("i64 %tasks", TASKS_SLOT),
-            "  %first = getelementptr i64, ptr %call, i64 4",
+            f"  %first = getelementptr i64, ptr %call, i64 {WORDS}",
             f"  %first.place = getelementptr i64, ptr %frame, i64 {FIRST_ARGUMENT}",
             "  %next = getelementptr [2 x i64], ptr %first, i64 %count",
             "  br label %arguments.left",

@@ -35,8 +35,9 @@ WAYS = ("embedded", "loaded")
 NAMED = {"linux": LINUX, "macos": MACOS, "windows": WINDOWS}
 # Files that only one system has.
 BY_SUFFIX = {".obj": WINDOWS, ".dll": WINDOWS, ".dylib": MACOS}
-
-
+# Groups keep tiles of up to 128 kB each on the stack, of which linkers give 64 kB. It comes first in memory:
+# one that is too deep traps, and does not write over data.
+WASM_OPTIONS = ("--no-entry", "--stack-first", "-z", f"stack-size={1 << 22}")
 # Versions of Python packages in their normal form.
 VERSION = re.compile(r"(\d+!)?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
 
@@ -147,7 +148,7 @@ def _write(made: Library, path: Path, under: System | None) -> None:
         path.write_bytes(made.code)
     elif path.suffix == ".wasm":
         exports = [f"--export={made.name}_{end}" for end in ("run", "default", "memory")]
-        path.write_bytes(_linked(made, ["wasm-ld"], ["--no-entry", *exports]))
+        path.write_bytes(_linked(made, ["wasm-ld"], [*WASM_OPTIONS, *exports]))
     else:
         path.write_bytes(_shared(made, under))
 

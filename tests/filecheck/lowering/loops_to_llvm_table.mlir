@@ -54,10 +54,10 @@ loops.func @many indices (n = 4) {
 // CHECK-NEXT:    %a1.slot = getelementptr i64, ptr %frame, i64 4
 // CHECK-NEXT:    %a1 = load ptr, ptr %a1.slot, align 8
 // CHECK-NEXT:    call void %kernel(ptr %a0, ptr %a1)
-// CHECK:       @"calls of many" = internal constant [204 x i64]
-// CHECK-SAME:    [i64 ptrtoint (ptr @"share.ppi" to i64), i64 ptrtoint (ptr @"many.y" to i64), i64 8, i64 3, i64 1, i64 0, i64 2, i64 0, i64 3, i64 0,
-// CHECK-SAME:    i64 ptrtoint (ptr @"on_frame.pp" to i64), i64 ptrtoint (ptr @"many.h" to i64), i64 1, i64 2, i64 2, i64 192, i64 0, i64 64,
-// CHECK-SAME:    i64 ptrtoint (ptr @"on_frame.p" to i64), i64 ptrtoint (ptr @"many.h.1" to i64), i64 1, i64 1, i64 0, i64 64,
+// CHECK:       @"calls of many" = internal constant { { ptr, i64, ptr, i64, [6 x i64] }, { ptr, i64, ptr, i64, [4 x i64] }, { ptr, i64, ptr, i64, [2 x i64] },
+// CHECK-SAME:    { { ptr, i64, ptr, i64, [6 x i64] } { ptr @"share.ppi", i64 8, ptr @"many.y", i64 3, [6 x i64] [i64 1, i64 0, i64 2, i64 0, i64 3, i64 0] },
+// CHECK-SAME:    { ptr, i64, ptr, i64, [4 x i64] } { ptr @"on_frame.pp", i64 1, ptr @"many.h", i64 2, [4 x i64] [i64 2, i64 192, i64 0, i64 64] },
+// CHECK-SAME:    { ptr, i64, ptr, i64, [2 x i64] } { ptr @"on_frame.p", i64 1, ptr @"many.h.1", i64 1, [2 x i64] [i64 0, i64 64] },
 // CHECK-LABEL: define void @"routine many"(ptr %args)
 // CHECK-NEXT:    %frame = alloca [6 x i64], align 8
 // CHECK-NEXT:    %stop = getelementptr i64, ptr @"calls of many", i64 204

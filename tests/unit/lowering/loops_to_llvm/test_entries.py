@@ -9,6 +9,8 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS
+from ocannl.passes.analysis.processors import processor
+from ocannl.runtime.host.jit import emit_object
 
 
 def test_entry_layout():
@@ -81,6 +83,30 @@ def test_an_entry_with_many_calls_is_a_table():
     module = parse_module(text)
     check(module, tolerance=1e-6)
     code = loops_to_llvm(module)
-    assert f"[{count * 6} x i64] [i64 ptrtoint (ptr @" in code
+    assert '@"calls of many" = internal constant { { ptr, i64, ptr, i64, [2 x i64] }, ' in code
+    assert f'getelementptr i64, ptr @"calls of many", i64 {count * 6}' in code
     assert code.count('define internal void @"many') == count
     assert code.count('define internal void @"on_frame') == 1
+
+
+def test_a_table_is_for_addresses_of_4_bytes_too():
+    """As in WebAssembly, for which LLVM would end the process over an address that is a longer number."""
+    nests = "\n".join(
+        f"""
+      loops.nest "x" (i = {k + 1}) {{
+        %a{k} = loops.load %x[i]
+        loops.store %a{k}, %y[i]
+      }}"""
+        for k in range(MOST_CALLS + 1)
+    )
+    text = f"""
+    loops.func @many {{
+      %x = assign.node "x" on_device because "node" : memref<64xf32>
+      %y = assign.node "y" on_device because "node" : memref<64xf32>
+      {nests}
+    }}"""
+    target = processor("wasm32")
+    code = loops_to_llvm(parse_module(text), target=target)
+    assert '@"calls of many"' in code
+    assert "ptrtoint" not in code
+    assert emit_object(code, target).startswith(b"\0asm")
