@@ -26,7 +26,7 @@ texpr.routine @r {
   %g = texpr.vjp %y wrt %w : !texpr.tensor<3, f32>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: a gradient is of one number, and this has the shape 3: take its sum, `y.sum()`, or give each number a weight, `oc.vjp(y, x, weights)`
+// CHECK: {{:[0-9]+:[0-9]+}}: a gradient is of one number, and this tensor has the shape 3: take its sum, as in (2 * x).sum(), or weight its elements by oc.vjp
 
 // -----
 
