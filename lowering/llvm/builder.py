@@ -54,6 +54,7 @@ class FunctionBuilder:
         compared: LLVM's names of the numbers of which it has maxima and minima that are NaN if an operand is.
         vector_bytes: the bytes of a vector register.
         word_products: the instructions that the target has for products of words of four bytes.
+        vector_registers: how many vector registers there are.
         checks: accesses are checked to be inside of their arrays.
         place: what follows the instructions that are emitted next: their place in the user's program.
     """
@@ -67,6 +68,7 @@ class FunctionBuilder:
         masks: bool = True,
         vector_bytes: int = 64,
         word_products: frozenset[str] = frozenset(),
+        vector_registers: int = 32,
         place_of: Callable[[Operation], str] | None = None,
     ) -> None:
         self.place_of = place_of
@@ -75,6 +77,7 @@ class FunctionBuilder:
         self.masks = masks
         self.vector_bytes = vector_bytes
         self.word_products = word_products
+        self.vector_registers = vector_registers
         self.converted = converted
         self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]

@@ -193,6 +193,7 @@ class ModuleEmitter:
             masks=target.masks,
             vector_bytes=target.vector_bytes,
             word_products=target.word_products,
+            vector_registers=target.vector_registers,
             checks=self.checks,
             place_of=place_of,
         )

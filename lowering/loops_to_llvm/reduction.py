@@ -21,6 +21,9 @@ UNROLLED = 4
 # The accumulators up to which a long loop takes 4 or 2 points at a time: the instructions of the loop itself
 # take the ports of 512-bit multiplications. It has so many points at least.
 BY_FOUR, BY_TWO, LONG = 8, 12, 64
+# With fewer registers, LLVM puts sums into those of broadcast numbers where each of these is multiplied once,
+# and stores others between the points of such a body.
+MANY_REGISTERS = 32
 
 
 Accumulate: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
@@ -122,7 +125,10 @@ class Accumulation:
         """How many points of a loop its body has."""
         count = self.height * self.groups
         is_product = self.reduction.product is not None and not inner and self.across is None
-        if not is_product or count == 1 or count > BY_TWO or level.size < LONG:
+        is_tight = (
+            self.b.vector_registers < MANY_REGISTERS and self.width * self.scalar.bytes <= self.b.vector_bytes
+        )
+        if not is_product or is_tight or count == 1 or count > BY_TWO or level.size < LONG:
             return 1
         return 4 if count <= BY_FOUR and level.size % 4 == 0 else 2
 
