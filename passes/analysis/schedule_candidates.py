@@ -27,8 +27,9 @@ WIDEST, WIDEST_WORK = 4, 12
 FEW_OPERATIONS = 4
 # The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
 TRANSPOSED = 8
-# Accumulators enough to keep the multipliers busy; more of them cost code.
-ACCUMULATORS = 16
+# Accumulators enough to keep the multipliers busy; more of them cost code. In products of matrices, whose sum
+# is one loop, they save loads where a row has several vectors.
+ACCUMULATORS, OF_PRODUCT = 16, 24
 # The bytes of a page of memory, and how many of them a TLB of the second level has, with room for others.
 PAGE_BYTES, KNOWN_PAGES = 4096, 1024
 # The points of a sum that is short, and how many times as large as an operand results are then the most of
@@ -191,19 +192,28 @@ class Chooser:
         assert isinstance(self.dominant.op, ReduceOp)
         is_reused = is_contraction(self.dominant.op)
         most = MOST_OF_PRODUCT if is_reused else math.inf
-        budget = min(self.target.accumulators, ACCUMULATORS) // vectors // len(self.facts.inner)
+        numbers = (
+            (ACCUMULATORS, OF_PRODUCT) if is_reused and vectors > 1 and self.is_plain() else (ACCUMULATORS,)
+        )
+        budgets = [min(self.target.accumulators, n) // vectors // len(self.facts.inner) for n in numbers]
         if lane_name in self.reduced and (self.streams() or not is_reused):
-            budget = min(budget, STREAMS)
+            budgets = [min(budget, STREAMS) for budget in budgets]
         for name in sorted(self.facts.space, key=self.row_distance):
             size = self.facts.space[name]
             if (
                 size > 1
                 and name != lane_name
                 and name in self.dominant.varies
-                and budget > 1
+                and budgets[0] > 1
                 and self.is_apart(name, lane_name)
             ):
-                yield name, best_height(size, budget, most)
+                for height in dict.fromkeys(best_height(size, budget, most) for budget in budgets):
+                    yield name, height
+
+    def is_plain(self) -> bool:
+        """Whether a nest stores a sum that is one loop, with little arithmetic beside it and not in turn."""
+        assert self.dominant is not None
+        return len(self.dominant.space) == 1 and self.facts.work <= FEW_OPERATIONS and not self.in_turn
 
     def row_distance(self, name: str) -> int:
         """The distance in memory between the rows of a tile, by which ties between tiles are broken."""

@@ -34,8 +34,8 @@ FAR, FARTHEST = 2.0, 6.0
 APART = 3.5
 # Pages, the pages whose addresses a core has at hand, and the cost of another one.
 PAGE, PAGES, PAGE_MISS = 2**12, 64, 8.0
-# The cycles that a step of a reduction waits for short rows of such pages.
-PAGE_WAIT = 4.0
+# The cycles that a step of a reduction waits for short rows of such pages, and for vectors of one.
+PAGE_WAIT, VECTOR_WAIT = 4.0, 1.5
 # Addresses at a multiple of these distances map to the same set of a cache; strides of less than several
 # tiles do not conflict.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
@@ -74,7 +74,7 @@ class ScopeTile:
     sizes: Mapping[str, int]
     lanes: str | None
     width: int
-    vectors: int
+    vectors: float
     rows: str | None
     height: float
     runs: float
@@ -181,7 +181,8 @@ class TileCost:
         if lanes not in involved:
             lanes, width = None, 1
         mean_height = mean_extent(sizes[rows], height) if rows is not None and rows in involved else 1.0
-        return ScopeTile(sizes, lanes, width, self.vectors(width), rows, mean_height, runs)
+        vectors = self.vectors(width) if lanes is None else self.mean_vectors(sizes[lanes], width)
+        return ScopeTile(sizes, lanes, width, vectors, rows, mean_height, runs)
 
     def lanes(self, scope: ScopeFacts) -> tuple[str, int] | None:
         """The vector dimension of a scope: a reduction on which no lane depends is vectorized along its own
@@ -196,6 +197,12 @@ class TileCost:
 
     def vectors(self, width: int) -> int:
         return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
+
+    def mean_vectors(self, size: int, width: int) -> float:
+        """The mean number of vectors in tiles of `width`, with that of the remainder."""
+        whole, remainder = divmod(size, width)
+        of_remainder = self.vectors(remainder) if remainder else 0
+        return (whole * self.vectors(width) + of_remainder) / (whole + bool(remainder))
 
     def reduced_access(
         self, access: Access, scope: ScopeFacts, view: ScopeTile
@@ -218,14 +225,17 @@ class TileCost:
         conflicts = 0.0 if stride else self.row_conflicts(access, view)
         misses = self.page_misses(total, tile, pitch)
         direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
+        is_row = not stride and view.row_stride(access) == 1
+        wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
+        if is_row and misses and not has_row_panels(access.op, self.own, self.schedule):
+            return direct, math.inf, wait
         size = view.sizes[view.lanes] if view.lanes is not None and stride else 0
         if size > view.width and size % view.width:  # a copy is in no panels
             if stride == 1:
-                return direct, direct, 0.0
+                return direct, math.inf, wait
             pitch = size * access.bytes
             missed = self.page_misses(total, tile, pitch)
             return direct, instructions + self.far(total, tile, pitch, min(LINE, pitch)) + missed, 0.0
-        wait = PAGE_WAIT if misses and has_row_panels(access.op, self.own, self.schedule) else 0.0
         return direct, instructions + conflicts + (self.distance(total) - 1) * tile / LINE, wait
 
     def far(self, total: int, tile: float, pitch: int, least: int) -> float:

@@ -63,12 +63,31 @@ loops.func @backward {
   }
 }
 // CHECK-LABEL: loops.func @backward
-// CHECK-NOT: x.packed
 // CHECK: loops.group "dx" (i_panel = 24)
 // CHECK: loops.nest "dx" (b = 128, i = 32) schedule <order = (i, b), rows = b : 8, lanes = i : 32> {
 // CHECK: loops.nest "dx remainder" (b = 128, i = 16)
-// CHECK: loops.nest "g.packed" (o_panel = 64, b = 128, o = 8)
-// CHECK: loops.nest "dw" (o_panel = 64, o = 8, i = 784) schedule <order = (i, o_panel, o), parallel = (i : 32, o_panel : 32), rows = o : 8, lanes = i : 32> {
+// CHECK: loops.group "dw" (i_panel = 24)
+// CHECK: loops.nest "dw" (o = 512, i = 32) schedule <order = (i, o), rows = o : 12, lanes = i : 32> {
+// CHECK: loops.nest "dw remainder" (o = 512, i = 16)
+
+// A longer sum reads its rows from as many pages: they are packed for whole tiles.
+loops.func @weight_gradient {
+  %g = assign.node "g" on_device : memref<256x512xf32>
+  %x = assign.node "x" on_device : memref<256x768xf32>
+  %dw = assign.node "dw" on_device : memref<512x768xf32>
+  loops.nest "dw" (o = 512, i = 768) {
+    %sum = loops.reduce add (b = 256) : f32 {
+      %gv = loops.load %g[b, o]
+      %xv = loops.load %x[b, i]
+      %p = arith.mulf %gv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %dw[o, i]
+  }
+}
+// CHECK-LABEL: loops.func @weight_gradient
+// CHECK: loops.nest "g.packed" (o_panel = 64, b = 256, o = 8)
+// CHECK: loops.nest "dw" (o_panel = 64, o = 8, i = 32) schedule <order = (i, o_panel, o), rows = o : 8, lanes = i : 32> {
 // CHECK: loops.load %{{.*}}[o_panel, b, o]
 
 // Rows of 4 kilobytes share the places of a cache: the panels stand elsewhere.
