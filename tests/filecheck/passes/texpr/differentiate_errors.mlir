@@ -36,7 +36,7 @@ texpr.routine @r {
   %g = texpr.vjp %y wrt %i : !texpr.tensor<3, f32>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `i` holds integers (i32), which have no derivatives: give floats, or oc.cast(x, oc.float32)
+// CHECK: {{:[0-9]+:[0-9]+}}: `i` holds integers (i32), which have no derivatives: give its array as floats, array.astype(np.float32)
 
 // -----
 
