@@ -363,17 +363,23 @@ def split_off_rest(reduction: ReduceOp, blocking: Blocking, names: Names) -> Non
 
 def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names: Names, needed: int) -> Space:
     """Takes loops out of the nest of a block, which threads can share, for as many points as needed: those
-    outside of the tile, and a part of the rows, or of the lanes where these are many more.
+    outside of the tile, and a part of the rows, or of the lanes where these are many more. Of loops that are
+    merged to rows, these are the outer ones.
     """
     tile = {name for loop, _ in schedule.tiles for name in loop.split("*")}
     own, shared = dict(inside.space.data), list[tuple[str, int]]()
     for name in schedule.order:
         if name in own and name not in tile and math.prod(size for _, size in shared) < needed:
             shared.append((name, own.pop(name)))
-    missing = -(-needed // math.prod(size for _, size in shared))
     tiled = schedule.lanes if blocking.shares_lanes else schedule.rows
-    if tiled is not None and tiled[0] in own:
-        name, extent = tiled
+    *merged, name = ("",) if tiled is None else tiled[0].split("*")
+    if tiled is not None and merged and not own[name] % tiled[1]:
+        for other in merged:
+            if math.prod(size for _, size in shared) < needed:
+                shared.append((other, own.pop(other)))
+    missing = -(-needed // math.prod(size for _, size in shared))
+    if tiled is not None and (merged or name in own):
+        extent = tiled[1]
         whole, rest = divmod(own[name], extent)
         parts = divisors(whole, missing)[-1] if not rest else 1
         if parts > 1:

@@ -51,9 +51,10 @@ def test_each_iteration_reads_what_the_last_one_set(every: int | None, reverse: 
             average = 0.75 * average + 0.25 * (given * given).mean(0)
             total = total + (h * h).sum()
         (total + h.sum()).backward()
+        grad: Any = weights.grad
         np.testing.assert_allclose(ctx[m], average.numpy(), rtol=1e-12)
         np.testing.assert_allclose(ctx[loss], (total + h.sum()).item(), rtol=1e-12)
-        np.testing.assert_allclose(ctx[w.grad], weights.grad.numpy(), rtol=1e-11)
+        np.testing.assert_allclose(ctx[w.grad], grad.numpy(), rtol=1e-11)
 
 
 def test_statistics_of_a_norm_in_a_cell_are_those_of_a_loop():
