@@ -284,7 +284,7 @@ class Chooser:
             self.footprint(a, self.facts.space) for a in self.facts.accesses if isinstance(a.op, StoreOp)
         ]
         if math.prod(self.dominant.space.values()) < SHORT and max(stored, default=0) > MOSTLY * bytes:
-            room = max(room, self.target.l2_bytes // 8)
+            room = max(room, self.target.l2_bytes // 4)
         return bytes <= room
 
     def store_stride(self, name: str) -> int:

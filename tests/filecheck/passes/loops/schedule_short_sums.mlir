@@ -36,3 +36,23 @@ loops.func @longer {
     loops.store %sum, %y[i, j]
   }
 }
+
+// -----
+
+// So are those of f64, whose columns take 68 KiB of the second-level cache.
+// CHECK-LABEL: loops.func @wide
+// CHECK: loops.nest "y" (i = 1000, j = 512) schedule <order = (i, j),
+loops.func @wide {
+  %x = assign.node "x" on_device : memref<1000x17xf64>
+  %w = assign.node "w" on_device : memref<17x512xf64>
+  %y = assign.node "y" on_device : memref<1000x512xf64>
+  loops.nest "y" (i = 1000, j = 512) {
+    %sum = loops.reduce add (k = 17) : f64 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f64
+      loops.yield %p
+    }
+    loops.store %sum, %y[i, j]
+  }
+}
