@@ -323,7 +323,7 @@ def parts_of(
     inside = dict(alone.space.data) | dict(reduction.space.data)
     often = math.prod(count for _, count in shared) * sum(read_from_afar(reduction, inside, target))
     results = math.prod(extents[own] for own, _ in nest.space.data) * bytes_of(reduction)
-    count = largest_divisor(size, min(PARTS, target.l2_bytes // results))
+    count = largest_divisor(size, max(1, min(PARTS, target.l2_bytes // results)))
     if count < FEWEST_PARTS or often - once <= 2 * count * results:
         return ()
     return ((names.fresh(f"{name}_part"), count),)

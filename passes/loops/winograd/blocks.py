@@ -59,12 +59,14 @@ def pays(extents: Extents, target: TargetDescription) -> bool:
     lanes = target.vector_bytes // WORD
     inner, outer = math.ceil(extents.inner / lanes), math.ceil(extents.outer / lanes)
     pairs = extents.count * extents.inner * extents.outer
+    if pairs * DIRECT < LEAST_WORK:
+        return False
     transformed = extents.count * (OF_IMAGE * inner + OF_OUTPUT * outer)
     kernel = OF_KERNEL * min(extents.inner * outer, inner * extents.outer)
     rate = lanes * target.fma_ports
     _, _, tiles = best_part(extents, target)
     total = pairs * SQUARE / rate + transformed + kernel + traffic(extents, tiles, target)
-    return pairs * DIRECT >= LEAST_WORK and total <= PAYS * pairs * DIRECT / rate
+    return total <= PAYS * pairs * DIRECT / rate
 
 
 def traffic(extents: Extents, tiles: int, target: TargetDescription) -> float:

@@ -172,6 +172,12 @@ def test_tiles_give_the_same_on_whole_numbers(
         np.testing.assert_array_equal(found[label], array, f"{label}\n{module}")
 
 
+@pytest.mark.parametrize("sizes", [(0, 8, 8), (32, 0, 8), (32, 8, 0)])
+def test_nothing_is_done_where_there_are_no_positions(sizes: tuple[int, int, int]):
+    for text in (sums(*sizes, 64, 64, flipped=False, padded=0), of_kernel(*sizes, 64, 64)):
+        assert str(by_tiles(text)) == str(parse_module(text))
+
+
 def test_blocks_of_tiles_are_groups_whose_points_threads_share():
     module = by_tiles(sums(8, 32, 32, 64, 64, flipped=False, padded=0))
     (group,) = (step for step in steps(functions(module)[0]) if isinstance(step, GroupOp))
