@@ -201,9 +201,10 @@ def sum_alone(nest: NestOp) -> NestOp:
     once for all blocks.
     """
     (reduction,) = (op.clone() for op in nest.body.block.ops if isinstance(op, ReduceOp))
-    names, sizes = zip(*nest.space.data, strict=True)
-    node = NodeOp("sums", "local", "partial results", MemRefType(reduction.result.type, sizes))
-    stored = StoreOp(reduction.result, node.result, identity_map(names))
+    space = nest.space.data
+    type = MemRefType(reduction.result.type, [size for _, size in space])
+    node = NodeOp("sums", "local", "partial results", type)
+    stored = StoreOp(reduction.result, node.result, identity_map(name for name, _ in space))
     return NestOp(nest.label.data, nest.space.data, Region(Block([reduction, stored])))
 
 

@@ -133,6 +133,31 @@ loops.func @update {
     assert [name for name, _ in group.space.data][-1] == "b"
 
 
+@pytest.mark.parametrize(("outer", "points"), [("", 4096), ("b = 2, ", 2**16), ("b = 64, ", 2**14)])
+def test_a_sum_may_have_a_single_result(outer: str, points: int):
+    """Of two columns, which are read across the order of memory."""
+    rows = "b, i" if outer else "i"
+    shape = f"{outer[4:-2]}x{points}" if outer else f"{points}"
+    text = f"""
+loops.func @dot {{
+  %x = assign.node "x" on_device : memref<{shape}x8xf32>
+  %z = assign.node "z" on_device : memref<{shape}x8xf32>
+  %y = assign.node "y" on_device : memref<f32>
+  loops.nest "y" () {{
+    %sum = loops.reduce add ({outer}i = {points}) : f32 {{
+      %xv = loops.load %x[{rows}, 0]
+      %zv = loops.load %z[{rows}, 1]
+      %p = arith.mulf %xv, %zv : f32
+      loops.yield %p
+    }}
+    loops.store %sum, %y[]
+  }}
+}}"""
+    found = run(scheduled(text, TARGETS[-1]), TARGETS[-1])
+    exact = np.sum(found["x"][..., 0].astype(np.float64) * found["z"][..., 1])
+    np.testing.assert_allclose(found["y"], exact, rtol=1e-4, atol=1e-2)
+
+
 def test_results_that_no_cache_holds_have_no_parts():
     text = GRADIENT.replace("x48xf32", "x96xf32").replace("<48x", "<96x").replace("o = 48", "o = 96")
     module = parse_module(text)
