@@ -28,10 +28,14 @@ def main(args: Sequence[str] | None = None) -> str:
     parser.add_argument("--top-p", type=float, default=0.95)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dtype", help="of the weights, such as bfloat16; by default that of the folder")
+    parser.add_argument(
+        "--activations", choices=["int8"], help="as what quantized weights are multiplied with"
+    )
     parser.add_argument("--adapters", type=Path, help="what ocannl.models.finetune wrote")
     o = parser.parse_args(args)
     tokenizer = tokenizer_of(o.folder)
-    model: Any = load(o.folder, None if o.dtype is None else getattr(oc, o.dtype, o.dtype))
+    dtype = None if o.dtype is None else getattr(oc, o.dtype, o.dtype)
+    model: Any = load(o.folder, dtype, activations=o.activations)
     if o.adapters:
         model = with_adapters(model, o.adapters)
     ids: list[int] = tokenizer.encode(o.prompt).ids

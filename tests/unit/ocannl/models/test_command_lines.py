@@ -9,6 +9,7 @@ from support.model_folders import folder_with_tokenizer
 
 import ocannl as oc
 from ocannl.models import finetune, generate
+from ocannl.models.tokens import ends_of, tokenizer_of
 
 
 def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys: Any):
@@ -24,6 +25,20 @@ def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys
         assert losses[-1] < losses[0] - 0.8
         options = ["--max-new", "4", "--temperature", "0", "--adapters", str(out)]
         assert generate.main([str(folder), "abc ", *options])[:4] == "abc "
+
+
+def test_activations_are_rounded_on_request(tmp_path: Path):
+    folder = folder_with_tokenizer(tmp_path / "model")
+    options = ["--max-new", "6", "--temperature", "0", "--dtype", "int8", "--activations", "int8"]
+    with oc.Context.cpu():
+        text = generate.main([str(folder), "the cat", *options])
+        model = oc.models.load(folder, "int8", activations="int8")
+        tokenizer = tokenizer_of(folder)
+        given = tokenizer.encode("the cat").ids
+        ids = oc.generate(model, given, max_new=6, temperature=0, stop=ends_of(folder))
+        assert tokenizer.decode(ids.tolist()).startswith(text)
+        with pytest.raises(SystemExit):
+            generate.main([str(folder), "the cat", "--activations", "int4"])
 
 
 def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
