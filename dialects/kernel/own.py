@@ -55,7 +55,7 @@ class OwnOp(IRDLOperation):
             raise VerifyException("arrays of threads stand directly in a kernel")
         if any(size < 1 for size in type.get_shape()) or not isinstance(type.element_type, FixedBitwidthType):
             raise VerifyException("an array of a thread has static sizes and numbers as elements")
-        registers = set() if launch is None else set(launch.registers.names)
+        registers = set[str]() if launch is None else set(launch.registers.names)
         for use in self.result.uses:
             op = use.operation
             if not isinstance(op, LoadOp | StoreOp):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType, i32
+from xdsl.dialects.builtin import MemRefType, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.index.bounds import Bound
@@ -102,7 +102,7 @@ class OwnedRows:
     def __init__(self, nest: NestOp, found: Scatter) -> None:
         self.nest, self.found, self.draft = nest, found, Draft.of(nest)
         *self.outer, (self.inner, size) = found.serial
-        self.chunk = chunk_of(size, points(self.outer))
+        self.chunk = chunk_of(size, points(tuple(self.outer)))
         self.chunks = size // self.chunk
         self.place_variables()
 
@@ -132,7 +132,7 @@ class OwnedRows:
         self.across, self.along = (
             Linear.of({name: 1 for name, _ in fresh.get(part, ())}) for part in ("turn", "lane")
         )
-        rows, blocks = self.found.position.size.data, points(draft.grid)
+        rows, blocks = self.found.position.size.data, points(tuple(draft.grid))
         self.count = -(-rows // max(1, min(rows, PROCESSORS * CONCURRENT_BLOCKS // blocks)))
         draft.grid[0] = (owner, -(-rows // self.count))
         self.low = Linear.var(owner) * self.count
@@ -202,7 +202,7 @@ class OwnedRows:
         type = position.number.type
         low, high = IndexOp(self.low, type), IndexOp(self.low + Linear((), self.count), type)
         b = builder_for(type)
-        zero = b.const(0.0) if is_float(type) else b.int_const(0, type)
+        zero = b.const(0.0) if is_float(type) else b.int_const(0, i64 if type == i64 else i32)
         row = b.select(position.inside, position.number, zero)
         compare, (least, below) = (b.cmp, ("oge", "olt")) if is_float(type) else (b.int_cmp, ("sge", "slt"))
         is_own = b.bit_op(arith.AndIOp, compare(least, row, low.result), compare(below, row, high.result))
