@@ -35,6 +35,7 @@ from ocannl.dialects.index.memref import is_ring, memref_shape
 from ocannl.dialects.ir.op_helpers import (
     OwnOperation,
     UnaryOp,
+    fill,
     given,
     operation_definition,
     parse_defined_operand,
@@ -116,19 +117,16 @@ class AccumOp(OwnOperation):
         reset: bool = True,
         ids: Sequence[tuple[SSAValue, Map]] = (),
     ) -> None:
-        Operation.__init__(
-            self,
-            operands=[lhs, *combination.operands, *(value for value, _ in ids)],
-            properties=given(
-                accum=None if accum is None else StringAttr(accum),
-                reset=UnitAttr() if reset else None,
-                term=TermAttr(combination.term),
-                lhs_map=MapAttr(tuple(lhs_map)),
-                rhs_maps=ArrayAttr(MapAttr(tuple(m)) for m in combination.maps),
-                id_maps=ArrayAttr([MapAttr(m) for _, m in ids]) if ids else None,
-                space=SpaceAttr(tuple(space)),
-            ),
+        properties = given(
+            accum=None if accum is None else StringAttr(accum),
+            reset=UnitAttr() if reset else None,
+            term=TermAttr(combination.term),
+            lhs_map=MapAttr(tuple(lhs_map)),
+            rhs_maps=ArrayAttr(MapAttr(tuple(m)) for m in combination.maps),
+            id_maps=ArrayAttr([MapAttr(m) for _, m in ids]) if ids else None,
+            space=SpaceAttr(tuple(space)),
         )
+        fill(self, [lhs, *combination.operands, *(value for value, _ in ids)], properties)
 
     @property
     def rhs(self) -> tuple[SSAValue, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.irdl import opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.memref import is_ring
 from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, parse_splits, splits_text
-from ocannl.dialects.ir.op_helpers import OwnOperation, given, operation_definition, print_parts
+from ocannl.dialects.ir.op_helpers import OwnOperation, fill, given, operation_definition, print_parts, string
 
 OWN_MEMORY = ("on_device", "constant")
 KEPT = "kept"
@@ -53,18 +53,15 @@ class NodeOp(OwnOperation):
         always_inline: bool = False,
         splits: Sequence[SplitAxis] = (),
     ) -> None:
-        Operation.__init__(
-            self,
-            properties=given(
-                label=StringAttr(label),
-                mode=StringAttr(mode),
-                why=StringAttr(why),
-                offset=None if offset is None else IntAttr(offset),
-                always_inline=UnitAttr() if always_inline else None,
-                splits=SplitsAttr(tuple(splits)) if splits else None,
-            ),
-            result_types=[type],
+        properties = given(
+            label=StringAttr(label),
+            mode=string(mode),
+            why=string(why),
+            offset=None if offset is None else IntAttr(offset),
+            always_inline=UnitAttr() if always_inline else None,
+            splits=SplitsAttr(tuple(splits)) if splits else None,
         )
+        fill(self, (), properties, [type])
 
     def set_mode(self, mode: str, why: str) -> None:
         """Gives a node another mode, without what was said of it as a local one."""

@@ -42,6 +42,7 @@ from ocannl.dialects.index.memref import element_type, loaded_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import (
     OwnOperation,
+    fill,
     operation_definition,
     parse_defined_operand,
     parse_optional_defined_operand,
@@ -109,12 +110,7 @@ class LoadOp(OwnOperation):
     traits = traits_def(MemoryReadEffect())
 
     def __init__(self, node: SSAValue, indices: Sequence[Linear], positions: Sequence[SSAValue] = ()) -> None:
-        Operation.__init__(
-            self,
-            operands=[node, *positions],
-            properties={"indices": MapAttr(tuple(indices))},
-            result_types=[loaded_type(node)],
-        )
+        fill(self, [node, *positions], {"indices": MapAttr(tuple(indices))}, [loaded_type(node)])
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -148,9 +144,7 @@ class StoreOp(OwnOperation):
     def __init__(
         self, value: SSAValue, node: SSAValue, indices: Sequence[Linear], positions: Sequence[SSAValue] = ()
     ) -> None:
-        Operation.__init__(
-            self, operands=[value, node, *positions], properties={"indices": MapAttr(tuple(indices))}
-        )
+        fill(self, [value, node, *positions], {"indices": MapAttr(tuple(indices))})
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.value, ", ")

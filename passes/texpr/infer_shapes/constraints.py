@@ -27,7 +27,14 @@ from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.spec_rows import SpecRows, check_spec
-from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements
+from ocannl.passes.texpr.infer_shapes.terms import (
+    EMPTY_ROW,
+    Constraint,
+    DimAtLeast,
+    RowEq,
+    RowLe,
+    TotalElements,
+)
 
 ShapeOf: TypeAlias = Callable[[SSAValue], Shape]
 _Pair: TypeAlias = tuple[RowKind, RowKind]
@@ -108,7 +115,8 @@ class Demands:
         left, right = self.place(result), self.place(operand)
         for kind, other in pairs:
             refined, row = shape.row(kind), other_shape.row(other)
-            if refined != row:
+            # No axes broadcast to anything: only closing asks for such operands.
+            if refined != row and not (row == EMPTY_ROW and isinstance(self.source, Site)):
                 self.found.append(RowLe(refined, row, Origin(self.source, left, kind, right, other)))
 
     def equals(self, value: SSAValue, kind: RowKind, row: Row, other: SSAValue | None = None) -> None:

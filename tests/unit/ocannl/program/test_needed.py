@@ -5,11 +5,11 @@ import pytest
 
 import ocannl as oc
 from ocannl.dialects.texpr import MemoryOp, TensorOp
-from ocannl.execute.inference import _is_settled as is_settled  # pyright: ignore[reportPrivateUsage]
+from ocannl.execute.inference import _is_settled as is_settled
 from ocannl.program.code import computing
 from ocannl.program.extract import extract
 from ocannl.program.needed import Needed, needed, needed_for
-from ocannl.program.values import values_of
+from ocannl.program.values import operation_of, values_of
 
 
 def diamonds(count: int) -> list[oc.Tensor]:
@@ -25,7 +25,7 @@ def test_operands_come_first_and_nothing_twice():
     assert len(ops) == 1 + 3 * 40
     places = {op: place for place, op in enumerate(ops)}
     assert len(places) == len(ops)
-    assert all(places[operand.op] < places[op] for op in ops for operand in values_of(op))  # type: ignore[index]
+    assert all(places[operation_of(operand)] < places[op] for op in ops for operand in values_of(op))
 
 
 def test_one_statement_after_the_other_is_all_at_once():
