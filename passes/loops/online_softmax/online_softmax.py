@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
 from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import declaration, nests, ungrouped
+from ocannl.passes.analysis.nests import all_steps, declaration, nests, ungrouped, used_nodes
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.loops.online_softmax.blocks import BlockSizes, BlockSpace
@@ -99,6 +99,8 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
         again = softmax_of(func, softmax.maximum.reductions[0])
         assert again is not None
         softmax = again
+    if not in_order(func, softmax, all_sums(softmax, kernels)):
+        return False
     first = [softmax.maximum, *softmax.sums]
     space.nests = softmax.nests
     insert(func, softmax, OnlineBuilder(func, softmax, space, first))
@@ -117,6 +119,19 @@ def all_sums(softmax: Softmax, kernels: bool) -> list[list[ScoreNest]]:
         parts = [[s for s in sums if s.kind is kind] for sums in levels for kind in (Kind.ROWS, Kind.KEYS)]
         levels = [sums for sums in parts if sums]
     return [[softmax.maximum, *softmax.sums], *levels]
+
+
+def in_order(func: FuncOp, softmax: Softmax, groups: Sequence[Sequence[ScoreNest]]) -> bool:
+    """Whether groups, each in the place of its last sum, stand behind those whose sums they read."""
+    place_of = {step: place for place, step in enumerate(all_steps(func))}
+    earlier: list[tuple[int, set[SSAValue]]] = []
+    for sums in groups:
+        own = max(place_of[member.nest] for member in sums)
+        read = {node for m in (*needed_points(softmax, sums), *sums) for node in used_nodes(m.nest)}
+        if any(other > own and not read.isdisjoint(nodes) for other, nodes in earlier):
+            return False
+        earlier.append((own, {node for member in sums for node in member.written}))
+    return True
 
 
 def place(func: FuncOp, softmax: Softmax, sums: Sequence[ScoreNest]) -> Placement | None:

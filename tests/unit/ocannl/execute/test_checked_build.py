@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from steps import PROBLEMS
 from steps_ocannl import Runs
-from support.fuzz_routines import fuzz
+from support.fuzz_routines import fuzz, tells_of_ids
 from support.targets.functions import PROGRAMS
 
 import ocannl as oc
@@ -54,6 +54,12 @@ def test_programs_touch_what_is_theirs(checked: oc.Context, name: str):
 def test_random_routines_touch_what_is_theirs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OCANNL_CHECK", "1")
     fuzz(5, seed=0)
+
+
+def test_gradients_of_attention_in_one_routine(monkeypatch: pytest.MonkeyPatch):
+    """A group of online-softmax that stood before the one that it reads, which a second run shows."""
+    monkeypatch.setenv("OCANNL_CHECK", "1")
+    tells_of_ids([(13, 3688)])
 
 
 @pytest.mark.exhaustive
