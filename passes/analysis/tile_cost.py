@@ -18,7 +18,6 @@ from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nest_facts import Access, ScopeFacts
-from ocannl.passes.analysis.panels import has_row_panels
 from ocannl.passes.analysis.shared_operands import points_that_share
 from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
@@ -227,8 +226,6 @@ class TileCost:
         direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
         is_row = not stride and view.row_stride(access) == 1
         wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
-        if is_row and misses and not has_row_panels(access.op, self.own, self.schedule):
-            return direct, math.inf, wait
         size = view.sizes[view.lanes] if view.lanes is not None and stride else 0
         if size > view.width and size % view.width:  # a copy is in no panels
             if stride == 1:
