@@ -59,7 +59,7 @@ ATTENTION, BATCH = re.compile(r"attention_(\d+)x(\d+)x(\d+)(_tf32)?(_backward)?"
 
 @dataclass
 class Counts:
-    """What all blocks of a kernel do together: by resource, in operations or bytes."""
+    """The work of all blocks of a kernel together: by resource, in operations or bytes."""
 
     of: Mapping[str, float]
 
@@ -215,7 +215,7 @@ class Prediction:
 
 
 def slowest(launch: LaunchOp) -> tuple[str, float]:
-    """What takes a kernel longest, and how many seconds."""
+    """The resource that takes a kernel longest, and how many seconds."""
     found = counts(launch).seconds(launch)
     return max(found.items(), key=lambda item: item[1])
 
@@ -243,7 +243,7 @@ def attention(length: int, heads: int, features: int, backward: bool) -> oc.Code
 
 
 def rate(name: str, seconds: float) -> str:
-    """What a benchmark computes or moves a second; nothing for steps."""
+    """The rate at which a benchmark computes or moves; nothing for steps."""
     if found := ATTENTION.fullmatch(name):
         length, heads, features = map(int, found.groups()[:3])
         # Half of two products; their gradients are four more. What is computed again does not count.

@@ -59,7 +59,7 @@ class VersionedTensor(ctypes.Structure):
 
 
 _living: dict[int, tuple[Any, ...]] = {}
-"""What the structures point to, by their addresses, until their deleter is called."""
+"""The objects that the structures point to, by their addresses, until their deleter is called."""
 
 
 @Deleter

@@ -1,4 +1,4 @@
-"""What stands in place of parameters of which only products are taken."""
+"""Weights in place of parameters of which only products are taken."""
 
 from __future__ import annotations
 

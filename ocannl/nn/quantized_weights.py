@@ -223,7 +223,7 @@ class Layout:
         return self._value(kept, "{} -> ..o..") @ numbers.value()
 
     def _transposed(self, kept: Kept, cotangent: oc.Tensor) -> oc.Tensor:
-        """What gradients go to activations as: rounding is passed by."""
+        """The derivative with respect to activations, as if they were not rounded."""
         weights, apart = self._value(kept, "{} -> ..o.."), self._row(self.format.axes)
         parts = oc.einsum(f"{apart} -> ..o..; ... | ..o.. => ... | {apart}", weights, cotangent)
         flat = oc.einsum(f"... | {apart} => ... | {self._joined}", parts)

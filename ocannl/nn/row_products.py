@@ -50,7 +50,7 @@ class Activations:
     scales: oc.Tensor | None = None
 
     def value(self) -> oc.Tensor:
-        """What they stand for, in f32."""
+        """The numbers that they stand for, in f32."""
         floats = oc.cast(self.numbers, np.float32)
         return floats if self.scales is None else floats * self.scales
 

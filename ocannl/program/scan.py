@@ -79,7 +79,7 @@ class _Scan:
     along: Axis | None = None
     """The axis of the positions in stacks; by default that of the first sequence."""
     set_before: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    """What memory that cells set is after the scans of the positions before."""
+    """The values of memory that cells set, after the scans of the positions before."""
 
     def run(self, *, recompute: bool = False) -> tuple[Any, Any]:
         since = now()

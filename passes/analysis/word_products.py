@@ -51,7 +51,7 @@ class WordProduct:
 
 
 def word_product(reduction: ReduceOp) -> WordProduct | None:
-    """What a reduction adds up, if it is the products of four neighbours of bytes."""
+    """The products of four neighbours of bytes that a reduction adds up, if it does."""
     product, space = reduction.yielded.owner, reduction.space.data
     if reduction.accum.data != "add" or reduction.result.type != i32 or len(space) != 1:
         return None

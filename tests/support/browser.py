@@ -51,7 +51,7 @@ class Page:
         attached = self._call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = attached["sessionId"]
         self.errors: list[str] = []
-        """What the page has thrown or logged as an error."""
+        """The errors that the page has thrown or logged."""
         self._call("Runtime.enable")
         self._call("Page.enable")
 
@@ -86,7 +86,7 @@ class Page:
             self._call("Input.dispatchKeyEvent", type="keyUp", **own)
 
     def prefer(self, **features: str) -> None:
-        """What the reader prefers: `color_scheme="dark"`, `reduced_motion="reduce"`."""
+        """Sets preferences of the reader: `color_scheme="dark"`, `reduced_motion="reduce"`."""
         named = [{"name": f"prefers-{k.replace('_', '-')}", "value": v} for k, v in features.items()]
         self._call("Emulation.setEmulatedMedia", features=named)
 

@@ -83,7 +83,7 @@ def c_context() -> oc.Context:
 
 @contextmanager
 def c_compiler() -> Generator[None]:
-    """What stands in where routines are C."""
+    """A stand-in where routines are C."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(compilation.LOWERINGS, "c", "lower-loops-to-c")
         patch.setenv("OCANNL_CACHE", "off")

@@ -1,4 +1,4 @@
-"""What projected tensor expressions mean, on all ranks of a mesh at once: an interpreter in NumPy, in f64.
+"""An interpreter of projected tensor expressions, on all ranks of a mesh at once, in NumPy and f64.
 
 Values are computed where code needs them, from the memory of that moment. Memory in excess of what is real is
 NaN, so that nothing that is read from there can be right.

@@ -1,4 +1,4 @@
-"""What follows from given splits along the steps of a program, without contradiction."""
+"""Propagation of given splits along the steps of a program, without contradiction."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _spec_side(error: ShapeConflict, op: ApplyOp, place: ValueRow, number: int, 
 
 
 def _note(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> str | None:
-    """What the spec says of an axis that does not fit earlier uses of its name."""
+    """The part of the spec about an axis that does not fit earlier uses of its name."""
     left, right, op = origin.left, origin.right, origin.op
     if not isinstance(op, ApplyOp) or left.value is not right.value or left.kind != right.kind:
         return None

@@ -1,4 +1,4 @@
-"""What the placement of a value follows from, step by step, in words."""
+"""The reasons of the placement of a value, step by step, in words."""
 
 from __future__ import annotations
 

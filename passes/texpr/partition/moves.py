@@ -25,7 +25,7 @@ def moved_sum(value: SSAValue, accum: str, target: Split, mesh: str, type: Tenso
 def moved_parts(
     value: SSAValue, source: Split, size: int, target: Split, mesh: str, type: TensorType
 ) -> CollectiveOp:
-    """What is split along an axis of this size, in another split."""
+    """A value that is split along an axis of this size, in another split."""
     if target == WHOLE:
         return AllGatherOp(value, source, size, mesh, type)
     return AllToAllOp(value, source, size, target, mesh, type)

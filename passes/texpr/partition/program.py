@@ -33,7 +33,7 @@ from ocannl.passes.texpr.partition.asked_axes import asked_axis
 from ocannl.passes.texpr.partition.ways import Cut, Dividing, cuts_of, cuts_of_assignment, cuts_of_other
 
 FREE = ConstantOp | EmbedOp | RangeOp
-"""What each rank computes as it needs it."""
+"""Operations that each rank computes as it needs them."""
 
 
 @dataclass

@@ -85,7 +85,7 @@ def _stays(op: ScanOp, splits: dict[SSAValue, Split], problem: Problem, placemen
 def _outside(
     op: ScanOp, splits: dict[SSAValue, Split]
 ) -> tuple[tuple[Split, ...] | None, tuple[Split, ...] | None]:
-    """What a scan needs of its operands, and gives of its results; None where a carry is broadcast."""
+    """The splits that a scan needs of its operands and gives its results; None where a carry is broadcast."""
     needs: list[Split] = []
     for argument, init in zip(op.carry_arguments, op.inits, strict=True):
         sizes, own = shape_of(argument).memory_sizes, shape_of(init).memory_sizes

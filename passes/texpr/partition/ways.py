@@ -18,7 +18,7 @@ from ocannl.passes.analysis.infer_placements.problem import PARTIAL, WHOLE, Spli
 from ocannl.passes.texpr.partition.variables import Divided
 
 SUM = "sum"
-"""What is divided where parts of sums are added."""
+"""The name of the way that divides a sum into parts, which are added afterwards."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the roofline model of GPUs counts is what the interpreter of PTX sees, or what sizes say."""
+"""The roofline model of GPUs counts as many bytes as the interpreter of PTX sees, or as sizes say."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ DTYPES = ("float32", "float64", "int32", "int64", "bool", "uint8", "float16", "b
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pytorch_shares_it(dtype: str):
-    """What PyTorch writes the context reads, and the other way around; bf16, which NumPy has not, too."""
+    """The context reads what PyTorch writes, and the other way around; bf16, which NumPy has not, too."""
     ctx, y = oc.Context.cpu(threads=1), oc.node("y", batch=2, output=3, dtype=dtype)
     ctx[y] = np.array([[0, 1, 0], [1, 1, 0]])
     found = torch.from_dlpack(ctx.share(y))

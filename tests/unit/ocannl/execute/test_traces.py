@@ -135,7 +135,7 @@ def test_a_loop_is_seen_after_its_last_iteration():
 
 
 def test_who_looks_leaves_no_values():
-    """What had no value before a trace or a profile has none afterwards."""
+    """Memory without a value before a trace or a profile has none afterwards."""
     ctx, x = oc.Context.cpu(1), oc.data(np.arange(3.0), label="x")
     twice, more = (x * 2).named("twice"), (x * 3).named("more")
     oc.debug(twice, ctx)

@@ -108,7 +108,7 @@ loops.func @f {{
 
 
 def run(module: ModuleOp) -> dict[str, NDArray[Any]]:
-    """What the nests leave in nodes that live on, from small whole numbers."""
+    """The contents of nodes that live on after the nests, from small whole numbers."""
     (func,) = functions(module)
     rng = np.random.default_rng(0)
     arrays = {

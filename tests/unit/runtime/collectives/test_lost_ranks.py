@@ -85,7 +85,7 @@ def test_ranks_at_different_collectives_say_where_they_are():
 
 
 def test_a_rank_that_comes_when_it_is_asked_is_not_lost():
-    """What the others are told late does not count in their next question."""
+    """An answer that others get late does not count in their next question."""
     ranks = Ranks(3, 2.0)
     for late in (0, 1):
 

@@ -197,7 +197,7 @@ def test_dlpack_of_a_gpu(driver: FakeDriver):
 
 
 def test_arrays_on_the_gpu_are_copied_there(driver: FakeDriver):
-    """What another library has on the GPU does not pass through the host, if nothing is converted."""
+    """An array of another library does not pass through the host, if nothing is converted."""
     ctx, y, z, w = oc.Context.cuda(), *(oc.node(label, output=3) for label in "yzw")
     ctx[y], ctx[w] = np.arange(3), np.zeros(3)
     driver.calls.clear()
