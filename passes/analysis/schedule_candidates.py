@@ -207,7 +207,9 @@ class Chooser:
                 and budgets[0] > 1
                 and self.is_apart(name, lane_name)
             ):
-                for height in dict.fromkeys(best_height(size, budget, most) for budget in budgets):
+                # Threads share the parts of a merged loop that whole tiles fill.
+                own = budgets[:1] if "*" in name else budgets
+                for height in dict.fromkeys(best_height(size, budget, most) for budget in own):
                     yield name, height
 
     def is_plain(self) -> bool:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -18,6 +19,7 @@ from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nest_facts import Access, ScopeFacts
+from ocannl.passes.analysis.panels import has_row_panels
 from ocannl.passes.analysis.shared_operands import points_that_share
 from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
@@ -33,8 +35,9 @@ FAR, FARTHEST = 2.0, 6.0
 APART = 3.5
 # Pages, the pages whose addresses a core has at hand, and the cost of another one.
 PAGE, PAGES, PAGE_MISS = 2**12, 64, 8.0
-# The cycles that a step of a reduction waits for short rows of such pages, and for vectors of one.
-PAGE_WAIT, VECTOR_WAIT = 4.0, 1.5
+# The cycles that a step of a reduction waits for short rows of such pages, for rows of a copy without panels,
+# and for vectors of one page.
+PAGE_WAIT, COPY_WAIT, VECTOR_WAIT = 4.0, 0.5, 1.5
 # Addresses at a multiple of these distances map to the same set of a cache; strides of less than several
 # tiles do not conflict.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
@@ -49,6 +52,21 @@ PACKED_ELEMENT, PACKED_FAR = 0.4, 1.0
 CODE_OPERATION, CODE_ELEMENT, CODE_TRANSPOSED, CODE_HORIZONTAL = 4.0, 20.0, 40.0, 60.0
 # Independent accumulators that hide the latency of a reduction.
 INDEPENDENT = 8
+
+
+class ReadCost(NamedTuple):
+    """The cost of an operand in a step of a reduction, and the cycles that the step waits for it: as it is,
+    and from a packed copy.
+    """
+
+    direct: float
+    copied: float
+    wait: float = 0.0
+    copy_wait: float = 0.0
+
+    @property
+    def saving(self) -> float:
+        return self.direct + self.wait - self.copied - self.copy_wait
 
 
 class Layout(Enum):
@@ -127,23 +145,24 @@ class TileCost:
         """The cycles of a reduction, with packed copies of the operands for which that pays."""
         moving = [access for access in scope.accesses if access.strides.keys() & scope.space.keys()]
         costs = [self.reduced_access(access, scope, view) for access in moving]
-        memory, copies = sum([direct for direct, _, _ in costs]), 0.0
-        waiting = sum([wait for _, _, wait in costs])
+        memory, copies = sum([cost.direct for cost in costs]), 0.0
+        waiting = sum([cost.wait for cost in costs])
         latency = self.latency(scope, view)
         total = view.runs * (max(self.step(memory, arithmetic), latency) + waiting)
-        saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0] - c[1][2])
-        for access, (direct, from_copy, wait) in saving_most:
+        saving_most = sorted(zip(moving, costs, strict=True), key=lambda found: -found[1].saving)
+        for access, cost in saving_most:
             if access.op.positions or self.is_streamed(access, scope, view):
                 self.code += self.code_size(access, view)
                 continue
-            rest = memory - direct + from_copy
+            rest = memory - cost.direct + cost.copied
+            still = waiting - cost.wait + cost.copy_wait
             copy = copies + self.packing(access, scope, view)
-            packed = copy + view.runs * (max(self.step(rest, arithmetic), latency) + waiting - wait)
+            packed = copy + view.runs * (max(self.step(rest, arithmetic), latency) + still)
             code = self.code_size(access, view)
             if packed < total + code:
                 assert isinstance(access.op, LoadOp)
                 self.packed.append(access.op)
-                memory, copies, waiting, total = rest, copy, waiting - wait, packed
+                memory, copies, waiting, total = rest, copy, still, packed
             else:
                 self.code += code
         return total + self.across_lanes(scope, view)
@@ -164,7 +183,8 @@ class TileCost:
         shared = points_that_share(access.op)
         if shared == 1:  # each point of a group copies what it reads
             inside = self.own.keys() | scope.space.keys()
-            panel //= math.prod([view.sizes.get(name, 1) for name in access.strides if name not in inside])
+            around = [view.sizes.get(name, 1) for name in access.strides if name not in inside]
+            panel //= max(1, math.prod(around))
         element = PACKED_ELEMENT if panel <= LARGEST_INSIDE else PACKED_FAR
         return (PACKING_SETUP + element * copied / access.bytes) / shared
 
@@ -201,17 +221,13 @@ class TileCost:
         """The mean number of vectors in tiles of `width`, with that of the remainder."""
         whole, remainder = divmod(size, width)
         of_remainder = self.vectors(remainder) if remainder else 0
-        return (whole * self.vectors(width) + of_remainder) / (whole + bool(remainder))
+        return (whole * self.vectors(width) + of_remainder) / max(1, whole + bool(remainder))
 
-    def reduced_access(
-        self, access: Access, scope: ScopeFacts, view: ScopeTile
-    ) -> tuple[float, float, float]:
-        """The cost of an access in a reduction: as it is, and from a packed copy; and the cycles that it
-        waits in each step where it is not packed.
-        """
+    def reduced_access(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> ReadCost:
+        """The cost of an access in a reduction."""
         if view.lanes not in self.own or access.op.positions:
             direct = self.access(access, view, self.distance(self.bytes(access, view)))
-            return direct, direct, 0.0
+            return ReadCost(direct, direct)
         rows, stride = self.rows(access, view), view.stride(access)
         instructions = rows * (view.vectors if stride else 1)
         tile = rows * (self.lane_count(view) if stride else 1) * access.bytes
@@ -226,14 +242,16 @@ class TileCost:
         direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
         is_row = not stride and view.row_stride(access) == 1
         wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
+        has_panels = not (is_row and misses) or has_row_panels(access.op, self.own, self.schedule)
         size = view.sizes[view.lanes] if view.lanes is not None and stride else 0
         if size > view.width and size % view.width:  # a copy is in no panels
             if stride == 1:
-                return direct, math.inf, wait
+                return ReadCost(direct, math.inf, wait)
             pitch = size * access.bytes
             missed = self.page_misses(total, tile, pitch)
-            return direct, instructions + self.far(total, tile, pitch, min(LINE, pitch)) + missed, 0.0
-        return direct, instructions + conflicts + (self.distance(total) - 1) * tile / LINE, wait
+            return ReadCost(direct, instructions + self.far(total, tile, pitch, min(LINE, pitch)) + missed)
+        copied = instructions + conflicts + (self.distance(total) - 1) * tile / LINE
+        return ReadCost(direct, copied, wait, 0.0 if has_panels else COPY_WAIT)
 
     def far(self, total: int, tile: float, pitch: int, least: int) -> float:
         """The cost of what a step of a reduction reads from beyond the first-level cache: a tile, or at least

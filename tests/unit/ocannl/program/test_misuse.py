@@ -48,7 +48,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: TRAIN.batches(batch_size=2), "batches: there is no argument `batch_size`"),
     (lambda ctx, x: TRAIN.plot(["high", "low"]), "what is plotted is numbers"),
     (lambda ctx, x: oc.where(x, LIST, x), "found the list [1.0, 2.0]: write `oc.data([1.0, 2.0])`"),
-    (lambda ctx, x: nn.mse(x, LIST), "combine with the list [1.0, 2.0]: write `oc.data([1.0, 2.0])`"),
+    (lambda ctx, x: nn.mse(x, LIST), "found the list [1.0, 2.0]: write `oc.data"),
     (lambda ctx, x: ANY.relu([x, x]), "found a list of tensors: oc.stack([...], axis="),
     (lambda ctx, x: ANY.relu(x) @ TUPLE, "combine with a tuple of tensors: oc.stack([...], axis="),
     (lambda ctx, x: x * LONG, "the list [[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ...]]: write"),

@@ -222,7 +222,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[0]`: the numbers of axes differ
-// CHECK-NEXT: x: 3    (its batch axes)
+// CHECK-NEXT: x: 3    (it has no batch axes)
 // CHECK-NEXT: hint: `x` has no batch axis to slice; `x[i, ...]` takes the first axis in memory
 
 // -----
