@@ -178,7 +178,7 @@ class TileCost:
         if view.lanes is not None and view.stride(access):
             if access.op.node in self.kept and not view.sizes[view.lanes] % view.width:
                 return 0.0
-            panel = copied * view.width // view.sizes[view.lanes]
+            panel = copied * view.width // max(1, view.sizes[view.lanes])
         assert isinstance(access.op, LoadOp)
         shared = points_that_share(access.op)
         if shared == 1:  # each point of a group copies what it reads
@@ -219,9 +219,9 @@ class TileCost:
 
     def mean_vectors(self, size: int, width: int) -> float:
         """The mean number of vectors in tiles of `width`, with that of the remainder."""
-        whole, remainder = divmod(size, width)
+        whole, remainder = divmod(max(1, size), width)
         of_remainder = self.vectors(remainder) if remainder else 0
-        return (whole * self.vectors(width) + of_remainder) / max(1, whole + bool(remainder))
+        return (whole * self.vectors(width) + of_remainder) / (whole + bool(remainder))
 
     def reduced_access(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> ReadCost:
         """The cost of an access in a reduction."""
