@@ -149,6 +149,15 @@ class LaunchOp(StepOp):
                 raise VerifyException(f"threads that differ in `{shared[0]}` store to the same cell")
 
 
+def parse_array_type(parser: Parser, array: str) -> MemRefType[Attribute]:
+    """The type of an array of a kernel. Raises `ParseError` for one that is no memref."""
+    pos = parser.pos
+    type = parser.parse_type()
+    if not isa(type, MemRefType[Attribute]):
+        parser.raise_error(f"{array} has a memref type", pos, parser.pos)
+    return type
+
+
 @operation_definition
 class SharedOp(OwnOperation):
     """`kernel.shared memref<16x64xf32>`: an array of the block, with no values at first.
@@ -176,11 +185,7 @@ class SharedOp(OwnOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> SharedOp:
-        pos = parser.pos
-        type = parser.parse_type()
-        if not isa(type, MemRefType[Attribute]):
-            parser.raise_error("a shared array has a memref type", pos, parser.pos)
-        return cls(type)
+        return cls(parse_array_type(parser, "a shared array"))
 
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), LaunchOp | None):

@@ -10,10 +10,9 @@ from xdsl.irdl import IRDLOperation, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
 from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
-from ocannl.dialects.kernel.launch import OWN, LaunchOp
+from ocannl.dialects.kernel.launch import OWN, LaunchOp, parse_array_type
 from ocannl.dialects.loops import LoadOp, StoreOp
 
 
@@ -43,11 +42,7 @@ class OwnOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> OwnOp:
-        pos = parser.pos
-        type = parser.parse_type()
-        if not isa(type, MemRefType[Attribute]):
-            parser.raise_error("an array of a thread has a memref type", pos, parser.pos)
-        return cls(type)
+        return cls(parse_array_type(parser, "an array of a thread"))
 
     def verify_(self) -> None:
         launch, type = self.parent_op(), self.result.type

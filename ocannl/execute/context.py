@@ -433,7 +433,8 @@ class Context:
         """A tensor that is memory. Raises `OcannlError` for an expression."""
         found = as_tensor(tensor)
         if not is_memory(found.ir_value):
-            raise OcannlError(here(f"`{found.label}` is an expression, not memory: only memory can be set"))
+            message = f"`{found.label}` is an expression, not memory: only memory is set or shared"
+            raise OcannlError(here(message))
         return found
 
     def evaluated(self, tensor: Tensor) -> NDArray[Any]:

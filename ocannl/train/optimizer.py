@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeAlias
@@ -22,6 +23,12 @@ from ocannl.train.schedules import Schedule
 from ocannl.train.update_step import Rule, UpdateStep
 
 Params: TypeAlias = Mapping[str, oc.Tensor] | Sequence[oc.Tensor]
+
+
+def _meant(name: str, options: Sequence[str]) -> str:
+    """The end of a message about an option that there is not: the one that is spelt alike."""
+    near = get_close_matches(name, options, 1)
+    return f"; did you mean `{near[0]}`?" if near else ""
 
 
 class Optimizer:
@@ -49,15 +56,17 @@ class Optimizer:
         """Raises `ArgumentError` for an option that is not what it should be."""
         unknown = set(common) - set(Common.__annotations__)
         if unknown:
+            options = ["lr", *self.options, *Common.__annotations__]
             raise oc.ArgumentError(
-                f"{self.name} has no option `{min(unknown)}`; its options are lr, "
-                f"{', '.join([*self.options, *Common.__annotations__])}"
+                f"{self.name} has no option `{min(unknown)}`; its options are {', '.join(options)}"
+                f"{_meant(min(unknown), options)}"
             )
         for pattern, given in self.groups.items():
             if wrong := [key for key in given if key != "lr" and key not in self.options]:
+                options = ["lr", *self.options]
                 raise oc.ArgumentError(
-                    f"group {pattern!r} of {self.name} has no option `{wrong[0]}`; options of groups are lr, "
-                    f"{', '.join(self.options)}"
+                    f"group {pattern!r} of {self.name} has no option `{wrong[0]}`; options of groups are "
+                    f"{', '.join(options)}{_meant(wrong[0], options)}"
                 )
             for key, value in given.items():
                 check_option(self.name, key, value, lr=key == "lr")

@@ -425,3 +425,8 @@ class TestTheArrayOfAValue:
         values = ctx[p]
         with pytest.raises(TypeError):
             format(values, ".3f")
+
+
+def test_expressions_are_not_shared():
+    with pytest.raises(oc.OcannlError, match=r"is an expression, not memory: only memory is set or shared"):
+        oc.Context.cpu().share(oc.data(np.ones(3)) * 2)

@@ -295,6 +295,8 @@ WRONG: Any = train
         (lambda: WRONG.sgd("fast"), "lr of sgd is a number, an expression or a schedule, found 'fast'"),
         (lambda: WRONG.sgd(groups={"*": {"beta": 1}}), r"group '\*' of sgd has no option `beta`"),
         (lambda: WRONG.sgd(groups={"*": {"momentum": "x"}}), "momentum of sgd is a number, found 'x'"),
+        (lambda: WRONG.adamw(lr=0.1, maximise=True), r"`maximise`; its .* did you mean `maximize`\?"),
+        (lambda: WRONG.sgd(groups={"*": {"momentun": 1}}), r"`momentun`; .* did you mean `momentum`\?"),
         (lambda: WRONG.sgd(clip=1.0), "sgd has no option `clip`; its options are lr, momentum, dampening"),
         (lambda: WRONG.adam(betas=0.9), "betas of adam are 2 numbers, found 0.9"),
         (lambda: WRONG.adam(betas=(0.9,)), r"betas of adam are 2 numbers, found \(0.9,\)"),
