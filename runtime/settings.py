@@ -25,6 +25,7 @@ NAMES = (
     "check",
     "verify",
     "debug_info",
+    "winograd",
 )
 
 
@@ -73,13 +74,15 @@ def variable(name: str) -> str:
     return f"OCANNL_{name.upper()}"
 
 
-def is_on(name: str) -> bool:
-    """Whether a setting is on, by a word of either case. Raises `OcannlError` for other text."""
+def is_on(name: str, *, unset: bool = False) -> bool:
+    """Whether a setting is on, by a word of either case; `unset` where nothing sets it. Raises `OcannlError`
+    for other text.
+    """
     text = config[name]
     if text.lower() not in (*ON, *OFF):
         words = f"{', '.join(ON)}, or {', '.join(OFF[1:])}"
         raise OcannlError(f"{variable(name)} turns something on or off: it is {words}; found {text!r}")
-    return text.lower() in ON
+    return text.lower() in ON if text else unset
 
 
 def _of_file() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.runtime.cpu.native import NativeDevice
@@ -15,15 +16,17 @@ from ocannl.runtime.settings import is_on
 BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
     "cuda": ("gpu", CudaDevice),
     "metal": ("metal", MetalDevice),
-    "cpu": ("cpu", lambda: cpu_device(None)),
+    "cpu": ("cpu", lambda: cpu_device(None, None)),
     "emulated_gpu": ("gpu", NativeDevice),
 }
 GPUS = ("cuda", "metal")
 
 
-def cpu_device(target: str | None) -> NativeDevice:
+def cpu_device(target: str | None, winograd: bool | None) -> NativeDevice:
     """This CPU, with code for a processor by its name, which checks accesses if `OCANNL_CHECK=1` says so.
     Raises `DeviceError` for an unknown name.
     """
-    checks = is_on("check")
-    return NativeDevice(Emulation(check=checks), target=chosen_target(target))
+    checks, described = is_on("check"), chosen_target(target)
+    if winograd is not None:
+        described = replace(described, winograd=winograd)
+    return NativeDevice(Emulation(check=checks), target=described)

@@ -121,17 +121,26 @@ class Context:
         return Context("cpu")
 
     @staticmethod
-    def cpu(threads: int | None = None, *, target: str | None = None, mesh: Mesh | None = None) -> Context:
+    def cpu(
+        threads: int | None = None,
+        *,
+        target: str | None = None,
+        mesh: Mesh | None = None,
+        winograd: bool | None = None,
+    ) -> Context:
         """The CPU. Parallel loops run on `threads` threads, by default `OCANNL_THREADS`, else one a core.
 
         Code is for the processor `target`, by LLVM's name: by default `OCANNL_TARGET`, else this machine's,
         which is called `host`. Raises `DeviceError` for an unknown name. What is compiled for a processor
         with instructions that this one lacks has its text, and raises `DeviceError` when it runs.
 
+        With `winograd=False`, convolutions are sums of products as they stand, and none of transformed tiles,
+        whose errors are larger (`docs/passes/winograd.md`); by default `OCANNL_WINOGRAD`, else on.
+
         On a `mesh`, each rank runs its part of every routine and holds its part of memory; `ctx[t]` is the
         whole, which all ranks ask for together. With ranks as threads, these share the `threads`.
         """
-        base = cpu_device(target)
+        base = cpu_device(target, None if winograd is None else flag(winograd, "winograd"))
         if mesh is None:
             return Context("cpu", threads, base)
         if mesh.engine == "threads":

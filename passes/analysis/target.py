@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
@@ -52,6 +52,7 @@ class TargetDescription:
         cores: how many cores may share the work of a routine, for which there are tasks enough then: equal
             for all processors, so that the code and the bits of results do not depend on it.
         last_level_bytes: the last cache before memory, which cores share; equal for all processors, too.
+        winograd: whether convolutions may be sums of transformed tiles, whose errors are larger.
     """
 
     cpu: str = "x86-64-v4"
@@ -65,6 +66,7 @@ class TargetDescription:
     l2_bytes: int = 2**20
     cores: int = 16
     last_level_bytes: int = 2**25
+    winograd: bool = True
 
     def __post_init__(self) -> None:
         """Raises `OcannlError` for what no processor has."""
@@ -77,8 +79,9 @@ class TargetDescription:
 
     def __str__(self) -> str:
         """All of it, as one line: equal for equal descriptions."""
-        numbers = [f"{field.name}={getattr(self, field.name)}" for field in fields(self)[4:]]
-        return " ".join([self.cpu, self.arch, *sorted(self.features), self.llvm_features, *numbers])
+        numbers = [f"{name}={getattr(self, name)}" for name in RANGES]
+        direct = [] if self.winograd else ["winograd=False"]
+        return " ".join([self.cpu, self.arch, *sorted(self.features), self.llvm_features, *numbers, *direct])
 
     @property
     def lasting_bytes(self) -> float:

@@ -1,6 +1,7 @@
 """The processor of this process, and the processor that code is for."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import llvmlite.binding
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.passes.analysis.processors import PROCESSORS, VISIBLE, described, nearest, processor
 from ocannl.passes.analysis.target import WASM, TargetDescription
-from ocannl.runtime.settings import config
+from ocannl.runtime.settings import config, is_on
 from ocannl.runtime.systems.system import System
 from ocannl.runtime.systems.table import LINUX, MACOS, system
 
@@ -79,9 +80,15 @@ def triple_of(target: TargetDescription, of: System | None = None) -> str:
 
 def chosen_target(name: str | None = None, default: TargetDescription | None = None) -> TargetDescription:
     """The processor of a name, else the one that `OCANNL_TARGET` names, else a default: this process's.
+    Where `OCANNL_WINOGRAD` is off, without convolutions by transformed tiles.
 
     Raises `DeviceError` for an unknown name.
     """
+    found = _target(name, default)
+    return found if is_on("winograd", unset=True) else replace(found, winograd=False)
+
+
+def _target(name: str | None, default: TargetDescription | None) -> TargetDescription:
     if name is not None and not isinstance(name, str):
         raise DeviceError(f"a target is called by a name of LLVM's, as 'x86-64-v3', found {name!r}")
     if name := name or config["target"]:

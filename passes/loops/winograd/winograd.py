@@ -27,12 +27,15 @@ class WinogradPass(TargetOptions, ModulePass):
     36, which are products of matrices over the channels.
 
     So do the gradients of images and of kernels. Convolutions of f32 whose positions are even are rewritten
-    where a model of multiplications, transformations and traffic between caches expects that to pay.
+    where a model of multiplications, transformations and traffic between caches expects that to pay; for a
+    target without `winograd`, none.
     """
 
     name = "winograd"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.target.winograd:
+            return
         for func in functions(op):
             labels = labels_of(func)
             for nest in nests(func):

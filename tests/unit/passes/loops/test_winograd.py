@@ -237,3 +237,42 @@ def test_errors_are_within_the_bound(form: str):
     assert error <= roundings * largest
     # What happens is far less.
     assert error <= 1e-6 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, 1e8])
+def test_special_values_stay_in_their_windows(special: float):
+    """Of the results of a convolution of 3 x 3, the 9 that a position belongs to depend on it, with tiles as
+    without; an infinity may make them NaN.
+    """
+    rng = np.random.default_rng(4)
+    image = rng.standard_normal((2, 16, 16, 64), np.float32)
+    image[1, 7, 8, 5] = special
+    kernel = rng.standard_normal((64, 3, 3, 64), np.float32)
+    x = oc.param("x", image, batch=[2, 16, 16], output=[64], input=[])
+    w = oc.param("w", kernel, batch=[64, 3, 3], output=[64], input=[])
+    y = oc.einsum(CONVOLUTION, x, w, use_padding=True)
+
+    def result(winograd: bool) -> NDArray[Any]:
+        context = oc.Context.cpu(target="x86-64-v3", winograd=winograd)
+        step = context.compile(y)
+        assert step.ir("winograd").count("products") == winograd
+        context.init_params(y)
+        step()
+        return np.asarray(context[y])
+
+    plain, tiled = result(winograd=False), result(winograd=True)
+    window = np.zeros(plain.shape, bool)
+    window[1, 6:9, 7:10] = True
+    for found in (plain, tiled):
+        assert np.isfinite(found[~window]).all()
+        assert (
+            (np.abs(found[window]) > 1e3).mean() > 0.99
+            if special == 1e8
+            else not np.isfinite(found[window]).any()
+        )
+    np.testing.assert_allclose(tiled[~window], plain[~window], atol=2e-4)
+
+
+def test_winograd_is_turned_on_or_off():
+    with pytest.raises(oc.OcannlError, match="winograd"):
+        oc.Context.cpu(winograd=1)  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 """The description of the processor."""
 
+from dataclasses import replace
+
 import pytest
 
 from ocannl.dialects.ir.errors import DeviceError
@@ -71,6 +73,9 @@ def test_names_choose_a_target(monkeypatch: pytest.MonkeyPatch):
     assert chosen_target() == processor("haswell")
     assert chosen_target("znver3") == processor("znver3")
     assert chosen_target("host") == host()
+    monkeypatch.setenv("OCANNL_WINOGRAD", "off")
+    assert chosen_target() == replace(processor("haswell"), winograd=False)
+    assert str(chosen_target()) != str(processor("haswell")), "keys of the cache differ"
     with pytest.raises(DeviceError, match="there is no target 'znver8'; did you mean znver"):
         chosen_target("znver8")
 
