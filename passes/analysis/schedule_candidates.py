@@ -65,13 +65,13 @@ class Chooser:
         facts: ScopeFacts,
         target: TargetDescription,
         merged: tuple[tuple[str, ...], ...],
-        kept: frozenset[SSAValue] = frozenset(),
+        kept: Mapping[SSAValue, float] | None = None,
     ) -> None:
         self.nest = nest
         self.facts = facts
         self.target = target
         self.merged = merged
-        self.kept = kept
+        self.kept = kept or {}
         reductions = [scope for scope in facts.walk() if scope is not facts]
         self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
         accesses = max(a.bytes for scope in facts.walk() for a in scope.accesses)
@@ -82,9 +82,11 @@ class Chooser:
 
     @staticmethod
     def of(
-        nest: NestOp, target: TargetDescription, kept: frozenset[SSAValue] = frozenset()
+        nest: NestOp, target: TargetDescription, kept: Mapping[SSAValue, float] | None = None
     ) -> Chooser | None:
-        """None for a nest in which there is nothing to choose. Copies of the nodes `kept` cost nothing."""
+        """None for a nest in which there is nothing to choose. Copies of the nodes `kept`, which several runs
+        share, cost each of them only that part of their cycles.
+        """
         merged = mergeable_loops(nest)
         facts = nest_facts(nest, merged)
         if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):

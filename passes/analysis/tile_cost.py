@@ -107,15 +107,15 @@ class ScopeTile:
 class TileCost:
     """The cost of the tile of a schedule, for a nest over the variables `own`.
 
-    Copies of the nodes `kept` in panels cost nothing. `packed` collects the loads that are worth a packed
-    copy, and `code` the price of the code's length.
+    Copies in panels of the nodes `kept` cost each run only a part of their cycles. `packed` collects the
+    loads that are worth a packed copy, and `code` the price of the code's length.
     """
 
     schedule: Schedule
     target: TargetDescription
     element_bytes: int
     own: Mapping[str, int]
-    kept: frozenset[SSAValue] = frozenset()
+    kept: Mapping[SSAValue, float] = field(default_factory=dict[SSAValue, float])
     packed: list[LoadOp] = field(default_factory=list[LoadOp])
     code: float = 0.0
 
@@ -174,10 +174,10 @@ class TileCost:
 
     def packing(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> float:
         """The cycles to make a packed copy, which is near where one panel at a time is made."""
-        copied = panel = self.bytes(access, view)
+        copied, panel, part = self.bytes(access, view), self.bytes(access, view), 1.0
         if view.lanes is not None and view.stride(access):
-            if access.op.node in self.kept and not view.sizes[view.lanes] % view.width:
-                return 0.0
+            if not view.sizes[view.lanes] % view.width:
+                part = self.kept.get(access.op.node, 1.0)
             panel = copied * view.width // max(1, view.sizes[view.lanes])
         assert isinstance(access.op, LoadOp)
         shared = points_that_share(access.op)
@@ -186,7 +186,7 @@ class TileCost:
             around = [view.sizes.get(name, 1) for name in access.strides if name not in inside]
             panel //= max(1, math.prod(around))
         element = PACKED_ELEMENT if panel <= LARGEST_INSIDE else PACKED_FAR
-        return (PACKING_SETUP + element * copied / access.bytes) / shared
+        return part * (PACKING_SETUP + element * copied / access.bytes) / shared
 
     def view(self, scope: ScopeFacts) -> ScopeTile:
         sizes = scope.around | scope.space

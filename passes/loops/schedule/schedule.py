@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.kept_copies import unwritten
+from ocannl.passes.analysis.loop_invariants import iterations
 from ocannl.passes.analysis.nests import all_steps, functions, uncalled
 from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
 from ocannl.passes.analysis.target_options import TargetOptions
@@ -39,10 +40,10 @@ class SchedulePass(TargetOptions, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scheduler = Scheduler(self.target)
-        called_by_none = uncalled(op)
+        called_by_none, loops = uncalled(op), iterations(op)
         for func in functions(op):
             may_keep = self.keep and func in called_by_none
-            scheduler.begin(func, unwritten(func) if may_keep else frozenset())
+            scheduler.begin(func, unwritten(func) if may_keep else frozenset(), loops.get(func.sym_name.data))
             for step in all_steps(func):
                 scheduler.forget_copies(step)
                 if isinstance(step, NestOp | GroupOp):

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.passes.analysis.dot_products import find_dot_product
 from ocannl.passes.analysis.kept_copies import is_kept
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.loop_invariants import Iterations
 from ocannl.passes.analysis.names import Names, labels_of
-from ocannl.passes.analysis.nests import Step, declaration, names_in, nests_of, points, written_nodes
+from ocannl.passes.analysis.nests import Step, nests_of, points, written_nodes
 from ocannl.passes.analysis.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, blocked_sum, cheapest
 from ocannl.passes.loops.schedule.dot_products import CopyKey, DotTiling
+from ocannl.passes.loops.schedule.lasting_copies import LastingCopies
 from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
@@ -27,9 +27,6 @@ from ocannl.passes.loops.schedule.remainders import Splitting, best_splitting, s
 from ocannl.passes.loops.schedule.strips import copied_in_strips, in_strips
 from ocannl.passes.loops.schedule.sum_blocks import add_in_blocks
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
-
-# The most of the cycles without a kept copy of an operand that those with one may be.
-KEEPING_PAYS = 0.8
 
 
 class Scheduler:
@@ -39,19 +36,21 @@ class Scheduler:
         self.target = target
         self.labels = Names(set())
         """Those of nodes: copies have other ones."""
-        self.unwritten: frozenset[SSAValue] = frozenset()
-        """The nodes of which packed copies may be kept between runs."""
+        self.lasting = LastingCopies(target)
         self.copied: dict[CopyKey, SSAValue] = {}
         """The copies for matrix units that are still equal to their sources."""
         self.structures = StructuralNumbering()
-        self.cheapest: dict[tuple[int, tuple[bool, ...]], tuple[float, Choice] | None] = {}
+        self.cheapest: dict[tuple[int, tuple[float, ...]], tuple[float, Choice] | None] = {}
         self.blockings: dict[int, tuple[Blocking | None, Choice]] = {}
         self.splittings: dict[int, Splitting | None] = {}
         self.blocks: dict[tuple[int, Choice], tuple[tuple[str, int], ...]] = {}
 
-    def begin(self, func: FuncOp, unwritten: frozenset[SSAValue]) -> None:
-        """Goes on with another function, of which copies of some nodes may be kept between runs."""
-        self.labels, self.unwritten, self.copied = labels_of(func), unwritten, {}
+    def begin(self, func: FuncOp, unwritten: frozenset[SSAValue], loop: Iterations | None = None) -> None:
+        """Goes on with another function, of which copies of some nodes may be kept between runs, or which is
+        the body of a loop.
+        """
+        self.labels, self.copied = labels_of(func), {}
+        self.lasting = LastingCopies.of(func, self.target, unwritten, loop)
 
     def forget_copies(self, step: Step) -> None:
         """Tells that a step has run, which may have written what was copied."""
@@ -78,7 +77,7 @@ class Scheduler:
         product = None if nest.schedule is not None else find_dot_product(nest, self.target)
         if product is None:
             return False
-        for part in DotTiling(nest, product, self.labels, self.unwritten, self.copied).run():
+        for part in DotTiling(nest, product, self.labels, self.lasting.unwritten, self.copied).run():
             for nest in nests_of(part):
                 self.schedule(nest, is_shared=not is_kept(part))
             if isinstance(part, GroupOp):
@@ -138,14 +137,16 @@ class Scheduler:
         add_in_blocks(nest)
         if found is None:
             return 0.0
-        kept = self.best_kept(nest, key, found[0]) if choice is None else None
-        cycles, best = kept or found
+        lasting = self.best_lasting(nest, key, found[0]) if choice is None else None
+        cycles, best = lasting or found
         schedule, copies, group = best.schedule, list[NestOp](), None
         if best.packed:
             loads = loads_of(nest)
             chosen = [loads[k] for k in best.packed]
-            schedule, copies = pack(nest, chosen, schedule, self.labels, self.unwritten if kept else ())
-            own = [copy for copy in copies if not is_kept(copy)]
+            lasts = [lasting is not None and self.lasting.part(nest, load) < 1 for load in chosen]
+            kept = self.lasting.unwritten if lasting else ()
+            schedule, copies = pack(nest, chosen, schedule, self.labels, kept)
+            own = [copy for copy, is_lasting in zip(copies, lasts, strict=True) if not is_lasting]
             strips = in_strips(nest, schedule, self.target)
             group, schedule = (None, strips) if strips else group_copies(nest, own, schedule, self.target)
         else:
@@ -172,30 +173,23 @@ class Scheduler:
         """The cheapest choice, with its cycles; None where there is nothing to choose."""
         return self.best_where(nest, key, ())
 
-    def best_kept(self, nest: NestOp, key: int, cycles: float) -> tuple[float, Choice] | None:
-        """The cheapest choice with packed copies that are kept between runs, with its cycles, where it takes
-        far fewer than the best one without.
+    def best_lasting(self, nest: NestOp, key: int, cycles: float) -> tuple[float, Choice] | None:
+        """The cheapest choice with packed copies that outlast the nest, with its cycles, where it takes far
+        fewer than the best one without.
         """
-        kept = tuple(self.may_keep(nest, load) for load in loads_of(nest)) if self.unwritten else ()
-        if not any(kept) or not isinstance(nest.parent_op(), FuncOp):
-            return None
-        found = self.best_where(nest, key, kept)
-        return found if found is not None and found[0] < KEEPING_PAYS * cycles else None
+        parts = self.lasting.parts(nest)
+        found = self.best_where(nest, key, parts) if parts else None
+        return found if found is not None and found[0] < self.lasting.pays * cycles else None
 
-    def may_keep(self, nest: NestOp, load: LoadOp) -> bool:
-        """Whether a copy of what a nest loads could be kept: it is read more than once, from a cache."""
-        if load.node not in self.unwritten or byte_size(declaration(load.node)) > self.target.l2_bytes:
-            return False
-        names = names_in(load.indices.data)
-        return math.prod(size for name, size in nest.space.data if name not in names) > 1
-
-    def best_where(self, nest: NestOp, key: int, kept: tuple[bool, ...]) -> tuple[float, Choice] | None:
-        """The cheapest choice where copies of those operands cost nothing, with its cycles."""
-        if (key, kept) not in self.cheapest:
-            nodes = [load.node for load, is_free in zip(loads_of(nest), kept, strict=False) if is_free]
-            chooser = Chooser.of(nest, self.target, frozenset(nodes))
-            self.cheapest[key, kept] = None if chooser is None else chooser.best()
-        return self.cheapest[key, kept]
+    def best_where(self, nest: NestOp, key: int, parts: tuple[float, ...]) -> tuple[float, Choice] | None:
+        """The cheapest choice where copies of what is loaded cost only such parts of their cycles, which are
+        all of them where none is given, with its cycles.
+        """
+        if (key, parts) not in self.cheapest:
+            kept = {load.node: part for load, part in zip(loads_of(nest), parts, strict=False) if part < 1}
+            chooser = Chooser.of(nest, self.target, kept)
+            self.cheapest[key, parts] = None if chooser is None else chooser.best()
+        return self.cheapest[key, parts]
 
     def costed(self, nest: NestOp, choice: Choice) -> tuple[float, Choice] | None:
         chooser = Chooser.of(nest, self.target)
