@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, count, takewhile
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.shapes.shape import ROW_KINDS, Row, Shape
-from ocannl.dialects.texpr import TensorOp
+from ocannl.dialects.texpr import MemoryOp, TensorOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ValueRow, demands_of
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
@@ -26,6 +26,9 @@ from ocannl.program.values import Value, operation_of
 
 MOST_LINES = 7
 """So many lines are searched for the fewest that prove; of more, none can be left out alone."""
+
+NEAR = 3
+"""Lines so near are tried before the causes of the whole program."""
 
 Answer = Callable[[Shape], object]
 """A question about a shape."""
@@ -41,7 +44,7 @@ def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None
         shape = shape_by(value, lines)
         return shape is not None and answer(shape) == wanted
 
-    lines = next((near for near in _neighbourhoods(value) if proves(near)), None)
+    lines = _some_lines(value, proves)
     if lines is None:
         return None
     lines = _without_parts(lines, proves)
@@ -56,6 +59,35 @@ def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None
         parts = (part for size in range(len(lines)) for part in combinations(lines, size))
         lines = next((list(part) for part in parts if proves(part)), lines)
     return lines or [operation_of(value)]
+
+
+def _some_lines(value: Value, proves: Callable[[Collection[TensorOp]], bool]) -> list[TensorOp] | None:
+    """Lines that prove: those that are near; else of the whole program the causes of the shape, and of these
+    the causes by themselves; else those that are twice as near each time. None where no lines do.
+    """
+    shells = list(_neighbourhoods(value))
+    lines = next((near for near in shells[:NEAR] if proves(near)), None)
+    if lines is not None or len(shells) <= NEAR:
+        return lines
+    found = shells[-1]
+    while len(causes := _causes(value, found)) < len(found) and proves(causes):
+        lines = found = causes
+    distances = takewhile(lambda d: d < len(shells), (NEAR << k for k in count(1)))
+    return lines or next((s for d in (*distances, len(shells)) if proves(s := shells[d - 1])), None)
+
+
+def _causes(value: Value, lines: Collection[TensorOp]) -> list[TensorOp]:
+    """Of some lines those whose constraints determine a shape by inference on all, with their leaves."""
+    inference = _Inference(lines)
+    if inference.shape(value) is None:
+        return []
+    ops = dict.fromkeys([operation_of(value)])
+    for cause in inference.solver.causes(inference.given.get(value) or shape_of(value)):
+        op = cause.op if isinstance(cause, Origin) else cause
+        if isinstance(op, TensorOp):
+            ops[op] = None
+            ops |= dict.fromkeys(o.owner for o in operands_of(op) if isinstance(o.owner, MemoryOp))
+    return [op for op in ops if op in lines]
 
 
 def _without_parts(lines: list[TensorOp], proves: Callable[[Collection[TensorOp]], bool]) -> list[TensorOp]:

@@ -1,4 +1,4 @@
-"""The constraints that forced the value of a term, for error messages."""
+"""The constraints that forced the value of a term, for error messages and for proofs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ from ocannl.passes.texpr.infer_shapes.terms import (
 MOST_ORIGINS = 8
 
 
-def origins_of(store: Store, terms: tuple[Row | DimTerm, ...], besides: object) -> tuple[object, ...]:
-    """The origins of the constraints that determined `terms`, nearest first, without `besides`."""
+def origins_of(
+    store: Store, terms: tuple[Row | DimTerm, ...], besides: object, most: float = MOST_ORIGINS
+) -> tuple[object, ...]:
+    """The origins of at most so many constraints that determined `terms`, the nearest first, and without
+    `besides`.
+    """
     found: list[object] = []
     seen: set[int] = set()
     waiting = deque(cause for term in terms for cause in _causes(store, term, store.step + 1))
-    while waiting and len(found) < MOST_ORIGINS:
+    while waiting and len(found) < most:
         step, rule = waiting.popleft()
         if step in seen:
             continue

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from math import inf
 
 from ocannl.passes.texpr.infer_shapes.closing import Closing
 from ocannl.passes.texpr.infer_shapes.propagation import Propagation
+from ocannl.passes.texpr.infer_shapes.provenance import origins_of
 from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimTerm, DimVar, Leaf, Row, RowVar, Shape
 
@@ -105,6 +107,12 @@ class Solver:
                     found = [table.get(axis.id) for table in (store.dim_bindings, store.lower)]
                     rules = [*store.dim_rules(axis), *(one.rule for one in found if one is not None)]
                     yield from (rule.origin for rule in rules)
+
+    def causes(self, shape: Shape) -> tuple[object, ...]:
+        """The origins of the constraints and choices that determined a shape, the nearest first."""
+        known = tuple(self._store.row(row) for row in shape)
+        terms = (*shape, *(axis for row in known for axis in row.axes))
+        return origins_of(self._store, terms, None, inf)
 
     @contextmanager
     def attempt(self) -> Generator[None]:

@@ -231,3 +231,26 @@ loops.func @f {{
     assert turned == "a point of one needs what other points of the other store"
     added = "%a = loops.load %x[i] %b = loops.load %y[0] %c = arith.addf %a, %b : f32 loops.store %c, %y[0]"
     assert reason(store, added) == "points that store to the same element run in turn"
+
+
+def test_proofs_in_deep_programs_ask_little(monkeypatch: pytest.MonkeyPatch):
+    """The causes of a shape are found in the whole program at once, not by leaving out each of its lines."""
+    x = oc.data(np.zeros((10, 3), np.float32), label="x")
+    h = oc.param("first", output=5) @ x
+    others = [oc.relu(oc.param(f"other{k}", output=3) @ h) for k in range(16)]
+    for _ in range(16):
+        h = oc.relu(h + oc.param("b"))
+    oc.infer(h)
+    asked: list[int] = []
+
+    def counted(value: Any, lines: Any) -> Any:
+        asked.append(len(lines))
+        return shape_by(value, lines)
+
+    monkeypatch.setattr("ocannl.program.shape_proofs.shape_by", counted)
+    reasons = oc.why(oc.param("w", output=1) @ h, "batch")
+    assert reasons.lines[-1].text == "data `x`: 10|3"
+    assert len(reasons.lines) > 30, "each sum and each relu of the way"
+    assert len(others) == 16, "uses that decide nothing"
+    assert max(asked) < 2 * len(reasons.lines)
+    assert len(asked) < 4 * len(reasons.lines)
