@@ -58,6 +58,8 @@ def adjoints_of(
     for step in reversed(path):
         reached = [result for result in step.results if result in contributions and result in active]
         found: dict[SSAValue, SSAValue] = {r: _total(contributions.pop(r), before) for r in reached}
+        for result, adjoint in found.items():
+            _place_like(result, adjoint)
         yield from ((result, adjoint) for result, adjoint in found.items() if result in targets)
         for operand, contribution in _contributions(step, found, active, before):
             contributions.setdefault(operand, []).append(contribution)
@@ -83,6 +85,14 @@ def _total(values: Sequence[SSAValue], before: Operation) -> SSAValue:
         Rewriter.erase_op(op)
     together.name_hint = hint
     return sum_of([together, *others], before)
+
+
+def _place_like(value: SSAValue, adjoint: SSAValue) -> None:
+    """Splits an adjoint over a mesh as the program says of its value, so that what moves there moves back."""
+    own, other = value.owner, adjoint.owner
+    asked = own.placement if isinstance(own, ApplyOp) else None
+    if asked is not None and asked.data.asked and isinstance(other, ApplyOp) and other.placement is None:
+        other.properties["placement"] = asked
 
 
 def _is_box(value: SSAValue) -> bool:

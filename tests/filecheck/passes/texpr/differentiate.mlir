@@ -322,3 +322,16 @@ texpr.routine @boxes_that_meet {
   %l = texpr.apply [i] = mul(%a[i], %b[i]) over (i = 2) : !texpr.tensor<2, f32>
   texpr.backprop %l
 }
+
+// An adjoint is split over a mesh as its value; one that is asked to be whole may stay a sum.
+// CHECK-LABEL: texpr.routine @placed mesh (data = 2) {
+// CHECK:         %y_grad = texpr.apply [b, o] = mul(%s_grad[], add(%y[b, o], %y[b, o])) over (b = 10, o = 16) : !texpr.tensor<10 | 16, f32>
+// CHECK-NEXT:    %h_grad = texpr.apply [b, o] = mul(%y_grad[b, o], %y[b, o]) over (b = 10, o = 16) shard <"data" = output> : !texpr.tensor<10 | 16, f32>
+// CHECK-NEXT:    %x_grad = texpr.apply [b, o] = mul(%h_grad[b, o], %h[b, o]) over (b = 10, o = 16) : !texpr.tensor<10 | 16, f32>
+texpr.routine @placed mesh (data = 2) {
+  %x = texpr.param "x" : !texpr.tensor<10 | 16, f32>
+  %h = texpr.apply [b, o] = exp(%x[b, o]) over (b = 10, o = 16) shard <"data" = output> : !texpr.tensor<10 | 16, f32>
+  %y = texpr.apply [b, o] = exp(%h[b, o]) over (b = 10, o = 16) shard <> : !texpr.tensor<10 | 16, f32>
+  %s = texpr.apply [] add= mul(%y[b, o], %y[b, o]) over (b = 10, o = 16) : !texpr.tensor<f32>
+  texpr.backprop %s
+}

@@ -152,3 +152,26 @@ texpr.routine @positions_of_parts mesh (data = 2) {
   // expected-error @below {{the placements over "data" cannot be}}
   texpr.assign %m[at$0] by (%i[]) = %v[0] over ()
 }
+
+// -----
+
+// Experts: tokens, which are split by group, go to their experts, which are split, too, and what these give goes back. Three
+// experts are two and one.
+// CHECK-LABEL: texpr.routine @experts indices (data.rank = 2) mesh (data = 2) {
+// CHECK:         %to_part = texpr.apply [e, g, c, m] add= where(and(eq(%ids[g, s], %0[e]), eq(%place[g, s], %1[c])), %x[g, s, m], 0.0) over (e = 3, g = 2, c = 5, m = 8, s = 6)
+// CHECK-NEXT:    %to = texpr.all_to_all %to_part at 1 of 4 to 0 over "data" : !texpr.tensor<2, 4, 5 | 8, f32>
+// CHECK-NEXT:    %of = texpr.apply [e, g, c, h] add= mul(%w[e, h, m], %to[e, g, c, m]) over (e = 2, g = 4, c = 5, h = 8, m = 8)
+// CHECK-NEXT:    %of_part = texpr.all_to_all %of at 0 of 3 to 1 over "data" : !texpr.tensor<3, 2, 5 | 8, f32>
+// CHECK-NEXT:    %y = texpr.apply [g, s, m] add= where(and(eq(%ids[g, s], %0[e]), eq(%place[g, s], %1[c])), %of_part[e, g, c, m], 0.0) over (g = 2, s = 6, m = 8, e = 3, c = 5)
+texpr.routine @experts mesh (data = 2) {
+  %x = texpr.data "x" shard <"data" = batch> : !texpr.tensor<4, 6 | 8, f32>
+  %ids = texpr.data "ids" shard <"data" = 0> : !texpr.tensor<4, 6, i32>
+  %place = texpr.data "place" shard <"data" = 0> : !texpr.tensor<4, 6, i32>
+  %w = texpr.param "w" shard <"data" = batch> : !texpr.tensor<3 | 8 -> 8, f32>
+  %0 = texpr.range : !texpr.tensor<3, i32>
+  %1 = texpr.range : !texpr.tensor<5, i32>
+  %to = texpr.apply [e, g, c, m] add= where(and(eq(%ids[g, s], %0[e]), eq(%place[g, s], %1[c])), %x[g, s, m], 0.0) over (e = 3, g = 4, c = 5, m = 8, s = 6) shard <"data" = batch 0> : !texpr.tensor<3, 4, 5 | 8, f32>
+  %of = texpr.apply [e, g, c, h] add= mul(%w[e, h, m], %to[e, g, c, m]) over (e = 3, g = 4, c = 5, h = 8, m = 8) shard <"data" = batch 0> : !texpr.tensor<3, 4, 5 | 8, f32>
+  %y = texpr.apply [g, s, m] add= where(and(eq(%ids[g, s], %0[e]), eq(%place[g, s], %1[c])), %of[e, g, c, m], 0.0) over (g = 4, s = 6, m = 8, e = 3, c = 5) : !texpr.tensor<4, 6 | 8, f32>
+  texpr.forward %y
+}
