@@ -52,6 +52,7 @@ from ocannl.nn.means import mean, output_mean
 from ocannl.nn.metrics import accuracy, confusion_matrix, f1, perplexity, r2, top_k_accuracy
 from ocannl.nn.mlp import mlp, mlp_layer
 from ocannl.nn.mobile_cnn import mobile_cnn
+from ocannl.nn.moe import moe
 from ocannl.nn.norms import layer_norm, rms_norm
 from ocannl.nn.padding import pad
 from ocannl.nn.paged_cache import PagedCache, paged_cache
@@ -156,6 +157,7 @@ __all__ = [
     "mlp",
     "mlp_layer",
     "mobile_cnn",
+    "moe",
     "mse",
     "multi_head_attention",
     "nll",

@@ -9,6 +9,7 @@ from support.nn import (
     attention,
     batch_norm,
     conv,
+    experts,
     images,
     layers,
     losses,
@@ -20,7 +21,20 @@ from support.nn import (
 )
 from support.nn.check import Case
 
-MODULES = (layers, attention, batch_norm, conv, images, losses, metrics, lstm, recurrent, pool, vision)
+MODULES = (
+    layers,
+    attention,
+    batch_norm,
+    conv,
+    experts,
+    images,
+    losses,
+    metrics,
+    lstm,
+    recurrent,
+    pool,
+    vision,
+)
 
 
 def case_name(module: ModuleType, name: str) -> str:
