@@ -98,6 +98,8 @@ class ExpressionNodes:
                 return "on_device", "node"
             case texpr.GradOp():
                 return "on_device", "gradient"
+            case texpr.MergeOp():
+                return "on_device", "merge buffer"
             case _:
                 pass
         if memory in self.valued:

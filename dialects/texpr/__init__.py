@@ -33,7 +33,7 @@ from ocannl.dialects.texpr.code import (
 )
 from ocannl.dialects.texpr.collectives import COLLECTIVES
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
-from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
+from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, MergeOp, NodeOp, OfOp, ParamOp, ValueOp
 from ocannl.dialects.texpr.parts import PartAttr
 from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.scan import ScanOp, YieldOp
@@ -64,6 +64,7 @@ __all__ = [
     "GradOp",
     "JvpOp",
     "MemoryOp",
+    "MergeOp",
     "NodeOp",
     "OfOp",
     "OnTensorOp",
@@ -211,6 +212,7 @@ TEXPR = Dialect(
         SliceOp,
         GradOp,
         ValueOp,
+        MergeOp,
         ApplyOp,
         VjpOp,
         JvpOp,

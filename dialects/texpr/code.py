@@ -41,7 +41,7 @@ from ocannl.dialects.ir.op_helpers import (
 )
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
-from ocannl.dialects.texpr.memory import MemoryOp, OfOp
+from ocannl.dialects.texpr.memory import MemoryOp, MergeOp, OfOp
 from ocannl.dialects.texpr.slices import Positions, PositionsAttr, ids_of, parse_positions, positions_text
 from ocannl.dialects.texpr.tensor_op import check_tensor_access
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
@@ -162,6 +162,8 @@ class AssignOp(OwnOperation):
             raise VerifyException(
                 "only memory can be assigned: a parameter, data, a node, a gradient or a value"
             )
+        if isinstance(self.target.owner, MergeOp):
+            raise VerifyException("a merge buffer has the value of another context: it cannot be assigned")
         if self.at is not None and (self.logic is None or self.logic.data != "." or self.reset is not None):
             raise VerifyException('a part of memory is written with the logic ".", and is not reset')
         if self.is_projected:

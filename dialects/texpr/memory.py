@@ -138,3 +138,45 @@ class ValueOp(OfOp):
     """The memory that the last computation of an expression left."""
 
     name = "texpr.value"
+
+
+@operation_definition
+class MergeOp(MemoryOp):
+    """The value of memory in another context, one of those that are numbered `from`, as a run begins: a merge
+    buffer, which nothing writes but that.
+    """
+
+    name = "texpr.merge"
+    source = operand_def(TensorType)
+    context = prop_def(IntAttr)
+
+    def __init__(
+        self,
+        label: str,
+        source: SSAValue,
+        context: int,
+        type: TensorType,
+        placement: PlacementAttr | None = None,
+    ) -> None:
+        properties = given(label=StringAttr(label), context=IntAttr(context), placement=placement)
+        fill(self, [source], properties, [type])
+
+    def print(self, printer: Printer) -> None:
+        print_parts(printer, " ", self.label, " of ", self.source, f" from {self.context.data}")
+        print_placement(printer, self.placement)
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MergeOp:
+        label = parser.parse_str_literal(" naming the node")
+        parser.parse_keyword("of")
+        source = parse_defined_operand(parser)
+        parser.parse_keyword("from")
+        context = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        placement = parse_placement(parser)
+        return cls(label, source, context, parse_result_type(parser), placement)
+
+    def verify_(self) -> None:
+        owner = self.source.owner
+        if not isinstance(owner, MemoryOp | OfOp) or isinstance(owner, MergeOp):
+            raise VerifyException("only memory is merged: a parameter, data, a node, a gradient or a value")

@@ -26,6 +26,7 @@ from ocannl.execute.saving import load_state, save_state
 from ocannl.execute.shared_memory import copied_on_device, memory_table, share
 from ocannl.execute.timeline import Timeline
 from ocannl.execute.traced_routine import TracedRoutine
+from ocannl.execute.turns import Turn
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
 from ocannl.program import graph
@@ -98,8 +99,9 @@ class Context:
             self.target = gpu_pipeline(self.arch, tf32)
         wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
-        self._nodes = Nodes(self.device)
-        self.memory_for = self._nodes.memory_for
+        self.nodes = Nodes(self.device)
+        self.memory_for = self.nodes.memory_for
+        self.turn = Turn()
         self._evaluations = WeakKeyDictionary[Value, Evaluation]()
         """How to compute again what was looked at and no routine keeps."""
         self.numbering = Numbering()
@@ -201,7 +203,7 @@ class Context:
         self.device.synchronize()
 
     def _repr_html_(self) -> str:
-        return text_html(repr(self)) + table_html(self._nodes.rows())
+        return text_html(repr(self)) + table_html(self.nodes.rows())
 
     def __repr__(self) -> str:
         return f"<context {self.backend}: {self.device.name or self.team}>"
@@ -252,7 +254,7 @@ class Context:
     def _compile(self, code: Code, name: str, tunings: Tunings | None) -> Routine:
         def compiled() -> tuple[ExtractedRoutine, Executable]:
             program = extract(code.statements, name, self.numbering)
-            put_on_mesh(program, self._nodes, self.mesh)
+            put_on_mesh(program, self.nodes, self.mesh)
             executable = compile_module(
                 program.module, self.target, self.device, tunings, keeps=not self.mesh
             )
@@ -260,20 +262,35 @@ class Context:
             return program, executable
 
         program, executable = decided(compiled)
-        copies = self._nodes.copies(executable.interface)
+        copies = self.nodes.copies(executable.interface)
         own = [label for label in executable.interface.layout.nodes if label not in copies]
         nodes = self._nodes_of(program, executable, own)
         return Routine(self, code, name, program, executable, nodes, copies)
 
+    def let_merge(self) -> None:
+        """Has runs of routines here take turns with those that read its memory, `t.merge(ctx)`.
+
+        Raises `OcannlError` while a routine runs in another thread.
+        """
+        if self.turn.is_shared:
+            return
+        self.turn.is_shared = True
+        try:
+            for routine in list(self._timeline.routines):
+                routine.take_turns()
+        except OcannlError:
+            self.turn.is_shared = False
+            raise
+
     def without_new_memory(self) -> AbstractContextManager[None]:
         """A context after which memory that was made in it for nodes is given up."""
-        return self._nodes.none_kept()
+        return self.nodes.none_kept()
 
     @collector_paused()
     def _compile_traced(self, code: Code, name: str, check_nans: bool) -> TracedRoutine:
         def compiled() -> tuple[ExtractedRoutine, Executable, list[Assignment]]:
             program = extract(code.statements, name, self.numbering)
-            put_on_mesh(program, self._nodes, self.mesh)
+            put_on_mesh(program, self.nodes, self.mesh)
             executable, assignments = compile_traced(program.module, self.target, self.device)
             commit(program)
             return program, executable, assignments
@@ -290,7 +307,7 @@ class Context:
         self, program: ExtractedRoutine, executable: Executable, labels: Iterable[str]
     ) -> dict[str, Node]:
         array = partial(array_in, executable.interface)
-        return {label: self._nodes.allocate(*origin_of(program, label), array(label)) for label in labels}
+        return {label: self.nodes.allocate(*origin_of(program, label), array(label)) for label in labels}
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
         """Gives initial values to the parameters that a tensor or code depends on: to those that have none,
@@ -321,12 +338,12 @@ class Context:
         if node is None:
             if not is_final(tensor.ir_value):
                 infer(tensor)
-            node = self._nodes.of(tensor.ir_value)
+            node = self.nodes.of(tensor.ir_value)
         return node
 
     def _node(self, tensor: Tensor) -> Node | None:
         """The node of a tensor, if there is memory for it here."""
-        return self._nodes.find(tensor.ir_value)
+        return self.nodes.find(tensor.ir_value)
 
     def once(self, action: Callable[[], object]) -> None:
         """Does something once: where the ranks of a mesh are processes, in that of rank 0.
@@ -407,7 +424,7 @@ class Context:
         """The nodes with memory here, by the bytes that they have, and their sum; of a GPU also how much it
         has, and how much is free. Raises `DeviceError`.
         """
-        return memory_table(self.device, self._nodes.sizes())
+        return memory_table(self.device, self.nodes.sizes())
 
     def __getitem__(self, tensor: TensorLike | Held | Part[Tensor]) -> NDArray[Any]:
         """The value now, in a new array of shape batch, output, input axes. An expression that no routine
@@ -423,7 +440,7 @@ class Context:
         target = as_tensor(tensor)
         node = self._node(target)
         if node is None and is_memory(target.ir_value):
-            node = self._nodes.initial(target.ir_value)
+            node = self.nodes.initial(target.ir_value)
         elif node is None:
             return NodeValue.of(self.evaluated(target))
         if node is None or not node.written:
@@ -432,7 +449,7 @@ class Context:
 
     def _part(self, part: Part[Tensor]) -> NDArray[Any]:
         tensor = self._memory_tensor(part.tensor)
-        node = self._node(tensor) or self._nodes.initial(tensor.ir_value)
+        node = self._node(tensor) or self.nodes.initial(tensor.ir_value)
         if node is None or not node.written:
             raise no_value(tensor, self)
         array = host_array(node.memory)
@@ -444,6 +461,9 @@ class Context:
         if not is_memory(found.ir_value):
             message = f"`{found.label}` is an expression, not memory: only memory is set or shared"
             raise OcannlError(here(message))
+        if found.ir_value.merged is not None:
+            message = f"`{found.label}` is a merge buffer, with the value of another context"
+            raise OcannlError(here(f"{message}: it is set, and shared, there"))
         return found
 
     def evaluated(self, tensor: Tensor) -> NDArray[Any]:
@@ -454,7 +474,7 @@ class Context:
         found = self._evaluations.get(value)
         if found is None or not found.is_current():
             try:
-                found = self._evaluations[value] = evaluation(self, self._nodes, tensor)
+                found = self._evaluations[value] = evaluation(self, self.nodes, tensor)
             except UninitializedError as error:
                 read = [Tensor(memory) for memory in map(value_of, needed([value.op])) if is_memory(memory)]
                 raise UninitializedError(f"{error}{in_other_contexts(read, self)}") from None
@@ -468,7 +488,7 @@ class Context:
         given = list(values)
         if not all(isinstance(value, Value) for value in given):
             raise ArgumentError("values of tensors have present values: ctx[t] is that of a tensor")
-        return present_values(self, self._nodes, given)
+        return present_values(self, self.nodes, given)
 
     def __setitem__(self, tensor: Tensor | Held | Part[Tensor], array: ArrayLike) -> None:
         """Sets memory, or a part of it: `ctx[m.at[0, 3]] = 5.0`. The dtype is converted; raises `ShapeError`

@@ -41,6 +41,8 @@ def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]
     program.routine.properties["mesh"] = IndicesAttr(tuple(mesh.items()))
     for value, copy in program.copies.items():
         op = copy.owner
+        if isinstance(op, texpr.MergeOp):
+            continue  # its memory is that of another mesh, or of none
         if isinstance(value, Value) and isinstance(op, texpr.MemoryOp | texpr.OfOp | texpr.ApplyOp):
             node = nodes.find(value)
             memory = None if node is None else node.memory

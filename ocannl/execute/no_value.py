@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ocannl.dialects.ir.errors import UninitializedError, location_text
-from ocannl.dialects.texpr import GradOp, MemoryOp, ParamOp
+from ocannl.dialects.texpr import GradOp, MemoryOp, MergeOp, ParamOp
 from ocannl.program.default_context import DEFAULT
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
@@ -32,6 +32,8 @@ def advice(op: object, is_gradient: bool = False) -> str:
         return "zero the gradients first, as train.grad_update does"
     if isinstance(op, ParamOp):
         return "ctx.init_params(y) gives values to the parameters of `y`, and `ctx[p] = array` to one"
+    if isinstance(op, MergeOp):
+        return "in the context that is merged, run a routine that computes it, compiled after `.merge(ctx)`"
     if isinstance(op, MemoryOp):
         return "`ctx[t] = array` sets it, or code does"
     return "run a routine that computes it first"

@@ -16,12 +16,14 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import tensor_type
+from ocannl.execute.merge_buffers import MergeBuffer
 from ocannl.execute.node import Node, changed, host_array
 from ocannl.init import RandomSample
 from ocannl.program import graph
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.final_types import type_now
 from ocannl.program.values import Value, label_of, memory_key
+from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.locks import shared
@@ -46,7 +48,11 @@ class Nodes:
         return self.present(*memory_key(value))
 
     def present(self, value: Value, is_gradient: bool) -> Node | None:
-        """The node of a value or of its gradient, if there is one."""
+        """The node of a value or of its gradient, if there is one; of a merge buffer, the one whose value it
+        has.
+        """
+        if (merged := value.merged) is not None and not is_gradient:
+            return merged.context.nodes.present(merged.value, merged.is_gradient)
         return (self._gradients if is_gradient else self._nodes).get(value)
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -81,6 +87,8 @@ class Nodes:
 
     def allocate(self, value: Value, is_gradient: bool, array: ArrayType) -> Node:
         """The node of a value or of its gradient, made on first use."""
+        if value.merged is not None and not is_gradient:
+            return self._merged(value, array)
         nodes = self._gradients if is_gradient else self._nodes
         with shared:
             node = nodes.get(value)
@@ -88,6 +96,17 @@ class Nodes:
                 node = nodes[value] = self.new(value, is_gradient, array, graph.known_shape(value))
         assert (node.memory.shape, node.memory.dtype) == array, "a node keeps its shape and its type"
         return node
+
+    def _merged(self, value: Value, array: ArrayType) -> Node:
+        """The node of a merge buffer: that of the other context, where code here reaches it, or a copy. So is
+        that of this context itself, which code may write before it reads the buffer.
+        """
+        others: Nodes = value.merged.context.nodes
+        source = others.allocate(value.merged.value, value.merged.is_gradient, array)
+        is_reached = isinstance(self.device, NativeDevice) and host_array(source.memory) is not None
+        if is_reached and others is not self:
+            return source
+        return MergeBuffer(self.memory_for(array, f"`{label_of(value)}`"), source)
 
     def new(self, value: Value, is_gradient: bool, array: ArrayType, shape: Shape) -> Node:
         """A node of its own, with the initial value that there may be."""

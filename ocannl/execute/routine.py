@@ -19,9 +19,11 @@ from ocannl.execute.checked_run import checked_run
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
+from ocannl.execute.merge_buffers import MergeBuffer
 from ocannl.execute.node import Node
 from ocannl.execute.nodes import ArrayType
 from ocannl.execute.routine_texts import RoutineTexts, Target
+from ocannl.execute.turns import Turn, taken
 from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
@@ -47,6 +49,7 @@ class Compiler(Target, Protocol):
 
     memory_for: Callable[[ArrayType, str], Memory]
     mesh: Mapping[str, int]
+    turn: Turn
 
     def compile(
         self,
@@ -105,6 +108,9 @@ class Routine(Exclusive, RoutineTexts):
         ]
         watches = watches_of(code.statements)
         self._watches = [(watch, self._nodes[self.keys[watch.value, False]].memory) for watch in watches]
+        merged = [value.merged for value, is_gradient in self.keys if value.merged and not is_gradient]
+        self._merged_turns: list[Turn] = [each.context.turn for each in merged]
+        self._buffers = [node for node in self._nodes.values() if isinstance(node, MergeBuffer)]
         self.run = executable.program.bind(self._args)
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
@@ -124,8 +130,31 @@ class Routine(Exclusive, RoutineTexts):
     def run(self, run: Run) -> None:
         self._run = run
         self._call = checked_run(run.call, self._checks) if self._checks else run.call
+        if self._merged_turns or self.context.turn.is_shared:
+            self._call = self._in_turn(self._call)
         if self._watches:
             self._call = self._watched(self._call)
+
+    def take_turns(self) -> None:
+        """From now on, runs take turns with those of other contexts that read the memory of this one."""
+        with self._alone():
+            self.run = self._run
+
+    @contextmanager
+    def _turn(self) -> Generator[None]:
+        """A context in which nothing else writes the memory that is merged, or merges what is written."""
+        own = [self.context.turn] if self.context.turn.is_shared else []
+        with taken([*own, *self._merged_turns]):
+            for buffer in self._buffers:
+                buffer.fill()
+            yield
+
+    def _in_turn(self, run: Callable[[], None]) -> Callable[[], None]:
+        def run_in_turn() -> None:
+            with self._turn():
+                run()
+
+        return run_in_turn
 
     def _watched(self, run: Callable[[], None]) -> Callable[[], None]:
         """A run that shows afterwards what the code watches."""
@@ -304,7 +333,8 @@ class Routine(Exclusive, RoutineTexts):
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
         memories += [least for _, least in self._checks]
         advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
-        found = self.run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
+        with self._turn():
+            found = self.run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         self._ready = not advanced
         self._indices.advance_unused(advance, runs)
         if runs:
@@ -403,7 +433,7 @@ class Routine(Exclusive, RoutineTexts):
         """The steps of the routine, and the median seconds of each in some runs, which leave all nodes as
         they were. Raises as a run does.
         """
-        with self.unchanged(), self._alone():
+        with self.unchanged(), self._alone(), self._turn():
             seconds = self.run.profile(self._executable.module, runs)
         return [op for op in self._executable.func.body.block.ops if isinstance(op, StepOp)], seconds
 

@@ -226,6 +226,8 @@ class _Copier:
     dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
     indices: set[str] = field(default_factory=set[str])
     """The names of static indices."""
+    contexts: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    """The numbers of contexts that merge buffers are from."""
 
     def __post_init__(self) -> None:
         self.kept = frozenset(self.memory.values())
@@ -253,10 +255,16 @@ class _Copier:
             assert isinstance(copy, texpr.TensorOp)
             self._type(op.result, copy.result)
             copy.location = named(self._label(op, copy.result), op.location)
+            if isinstance(copy, texpr.MergeOp):
+                self._number_context(value_of(op), copy)
         else:
             copy.location = named(self._statement(op), op.location)
         self._own(op, copy)
         return copy
+
+    def _number_context(self, value: Value, copy: texpr.MergeOp) -> None:
+        number = self.contexts.setdefault(value.merged.context, len(self.contexts))
+        copy.properties["context"] = IntAttr(number)
 
     def _own(self, op: Operation, copy: Operation) -> None:
         """Gives a copy its own variables and keys."""

@@ -92,7 +92,7 @@ class _Reader:
                 continue
             self.done.add(value)
             op = value.op
-            if isinstance(op, texpr.DataOp) and value not in self.written:
+            if isinstance(op, texpr.MergeOp) or (isinstance(op, texpr.DataOp) and value not in self.written):
                 continue
             if isinstance(op, texpr.MemoryOp | texpr.GradOp):
                 self.kept.values[value] = None

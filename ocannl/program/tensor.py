@@ -24,7 +24,7 @@ from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
-from ocannl.program import expressions, graph, reshapes, tensor_parts
+from ocannl.program import expressions, graph, merging, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.arrays import is_array
 from ocannl.program.checks import integer
@@ -219,6 +219,19 @@ class Tensor(
     def value(self, updated: Tensor) -> None:
         """Accepts the result of `t.value *= 2` in a code block, which has set the memory already."""
         check_updated(updated, self.value, "value")
+
+    def merge(self, ctx: merging.Shared) -> Tensor:
+        """The merge buffer of this memory: the value that it has in another context of this process, as the
+        run of a routine begins. `p.grad += p.grad.merge(ctx2)`, in code for one context, adds what another
+        one has. Of an expression it is that of its `value`. It is memory that cannot be assigned.
+
+        Runs of routines in `ctx`, and runs elsewhere that read its memory so, take turns from now on. The
+        value is read in place where both contexts are of the CPU, and is copied for each run else.
+
+        Raises `ArgumentError` for what is no context; a run raises `UninitializedError`, with this line,
+        where nothing has written the memory in `ctx`.
+        """
+        return Tensor(merging.merge(self.value.ir_value, ctx))
 
     def reshape(self, *shape: str | int | Sequence[int], **sizes: int | Dim) -> Tensor:
         """The elements, in the order of memory, in the shape of a slot: `t.reshape("b | h, w -> ...", h=4)`.
@@ -438,6 +451,9 @@ def as_memory(target: TensorLike) -> Value:
         only = "only memory is assigned (parameters, data, nodes, gradients, values)"
         way = f"oc.where(condition, value, {text}) gives it other elements"
         raise OcannlError(here(f"`{text}` is an expression, and {only}; {way}"))
+    if tensor.ir_value.merged is not None:
+        message = f"`{tensor.label}` is a merge buffer, with the value of another context"
+        raise OcannlError(here(f"{message}: assign the memory there"))
     return tensor.ir_value
 
 

@@ -17,6 +17,7 @@ from ocannl.dialects.texpr import (
     AssignOp,
     ConstantOp,
     EmbedOp,
+    MergeOp,
     NodeOp,
     RangeOp,
     ScanOp,
@@ -34,7 +35,7 @@ from ocannl.passes.texpr.infer_precisions.whole_numbers import WholeNumbers, giv
 
 NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
 # The operations that make types known to each other's.
-PROPAGATING = (ApplyOp, SliceOp, ValueOp, LikeOp, AssignOp, ScanOp, ArgumentOp)
+PROPAGATING = (ApplyOp, SliceOp, ValueOp, MergeOp, LikeOp, AssignOp, ScanOp, ArgumentOp)
 
 
 @dataclass
@@ -108,7 +109,7 @@ class Precisions:
                 self.note_use(op, self.common(op))
         elif isinstance(op, SliceOp | ArgumentOp):
             self.learn(op.result, known(op.source))
-        elif isinstance(op, ValueOp):
+        elif isinstance(op, ValueOp | MergeOp):
             self.learn(op.result, known(op.source))
             self.learn(op.source, known(op.result))
         elif isinstance(op, LikeOp):

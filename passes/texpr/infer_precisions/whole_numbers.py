@@ -13,7 +13,17 @@ from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, promote
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.scalar.types_of_terms import Element, FloatError, map_leaves, term_type
-from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, RangeOp, ScanOp, SliceOp, ValueOp
+from ocannl.dialects.texpr import (
+    ApplyOp,
+    AssignOp,
+    ConstantOp,
+    EmbedOp,
+    MergeOp,
+    RangeOp,
+    ScanOp,
+    SliceOp,
+    ValueOp,
+)
 from ocannl.dialects.texpr.scan import nested_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import TensorOp
@@ -121,7 +131,7 @@ class WholeNumbers:
                 return None if least <= value <= most else i64
             case RangeOp() | EmbedOp():
                 return i32
-            case SliceOp() | ValueOp() | ArgumentOp():
+            case SliceOp() | ValueOp() | MergeOp() | ArgumentOp():
                 return self.kinds[op.source]
             case ApplyOp():
                 return self.result(op)

@@ -16,7 +16,7 @@ from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.routine import IndicesAttr, static_ranges
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
-from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, ScanOp, SliceOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, MergeOp, ScanOp, SliceOp
 from ocannl.dialects.texpr.axes import Axis
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions
@@ -202,6 +202,8 @@ def demands_of(op: Operation, solver: Solver, site: Site | None = None) -> Deman
             _flat(demands, op, op.elements.data)
         case LikeOp():
             _like(demands, op)
+        case MergeOp():
+            demands.same(op.result, op.source)
         case ScanOp():
             _scan(demands, op, solver)
         case UniformOp(like=SSAValue() as like):

@@ -75,6 +75,20 @@ texpr.routine @kept {
   texpr.assign %n = %v logic "."
 }
 
+// The value of another context is memory, which nothing here writes.
+// CHECK-LABEL: assign.routine @merges {
+// CHECK-NEXT:    %w = assign.node "w" on_device because "parameter" : memref<3xf32>
+// CHECK-NEXT:    %m = assign.node "w.merge" on_device because "merge buffer" : memref<3xf32>
+// CHECK-NEXT:    assign.accum %w[o] add= %m[o] over (o = 3)
+// CHECK-NEXT:    assign.accum %w[o] add= %m[o] over (o = 3)
+// CHECK-NEXT:  }
+texpr.routine @merges {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %m = texpr.merge "w.merge" of %w from 0 : !texpr.tensor<3, f32>
+  texpr.assign %w add= %m logic "."
+  texpr.assign %w add= %m logic "."
+}
+
 // Numbers go into the term that uses them; alone they are assigned.
 // CHECK-LABEL: assign.routine @constants {
 // CHECK-NEXT:    %x = assign.node "x" constant because "data" : memref<3xf32>

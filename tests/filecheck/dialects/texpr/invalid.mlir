@@ -168,6 +168,26 @@ texpr.routine @r {
 // -----
 
 texpr.routine @r {
+  %x = texpr.param "x" : !texpr.tensor<4, f32>
+  %m = texpr.merge "x.merge" of %x from 0 : !texpr.tensor<4, f32>
+  texpr.assign %m = %x logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: a merge buffer has the value of another context: it cannot be assigned
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.param "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = neg(%x) logic "." : !texpr.tensor<4, f32>
+  %m = texpr.merge "y.merge" of %y from 0 : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.merge`: only memory is merged: a parameter, data, a node, a gradient or a value
+
+// -----
+
+texpr.routine @r {
   %x = texpr.data "x" : !texpr.tensor<4, f32>
   %y = texpr.data "y" : !texpr.tensor<5, f32>
   texpr.assign %x[i] = %y[2*i] over (i = 4)

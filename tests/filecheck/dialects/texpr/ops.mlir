@@ -83,6 +83,7 @@ texpr.routine @projected indices (batch_n = 80) {
 // CHECK-NEXT:    %h = texpr.apply = neg(%w) logic "." : !texpr.tensor<16, f32>
 // CHECK-NEXT:    %g = texpr.grad %w : !texpr.tensor<16, f32>
 // CHECK-NEXT:    %v = texpr.value %h : !texpr.tensor<16, f32>
+// CHECK-NEXT:    %m = texpr.merge "w.grad.merge" of %g from 1 : !texpr.tensor<16, f32>
 // CHECK-NEXT:    texpr.forward %h
 // CHECK-NEXT:    texpr.zero_grads %h
 // CHECK-NEXT:    texpr.backprop %h
@@ -100,6 +101,7 @@ texpr.routine @code {
   %h = texpr.apply = neg(%w) logic "." : !texpr.tensor<16, f32>
   %g = texpr.grad %w : !texpr.tensor<16, f32>
   %v = texpr.value %h : !texpr.tensor<16, f32>
+  %m = texpr.merge "w.grad.merge" of %g from 1 : !texpr.tensor<16, f32>
   texpr.forward %h
   texpr.zero_grads %h
   texpr.backprop %h

@@ -241,3 +241,20 @@ texpr.routine @carried {
     texpr.yield carry (%b) each (%b at batch -1)
   } : !texpr.tensor<4>, !texpr.tensor<3 | 4>
 }
+
+// A merge buffer is of the type of the memory whose value it has, integers too; each tells the other.
+// CHECK-LABEL: texpr.routine @merges {
+// CHECK-NEXT:    %n = texpr.node "n" : !texpr.tensor<4, i32>
+// CHECK-NEXT:    %n_merge = texpr.merge "n.merge" of %n from 0 : !texpr.tensor<4, i32>
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %w_merge = texpr.merge "w.merge" of %w from 0 : !texpr.tensor<4, f64>
+texpr.routine @merges {
+  %n = texpr.node "n" : !texpr.tensor<4, i32>
+  %n_merge = texpr.merge "n.merge" of %n from 0 : !texpr.tensor<4>
+  %w = texpr.param "w" : !texpr.tensor<4>
+  %w_merge = texpr.merge "w.merge" of %w from 0 : !texpr.tensor<4>
+  %x = texpr.data "x" : !texpr.tensor<4, f64>
+  texpr.assign %n = %n_merge logic "."
+  %y = texpr.apply = add(%w_merge, %x) logic "." : !texpr.tensor<4>
+  texpr.forward %y
+}

@@ -95,3 +95,14 @@ texpr.routine @split {
   %z = texpr.apply = add(%x, %y) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
   texpr.forward %z
 }
+
+// A merge buffer is of the shape of the memory whose value it has, whichever is known.
+// CHECK-LABEL: texpr.routine @merges {
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<3 -> 2, f32>
+// CHECK-NEXT:    %m = texpr.merge "w.merge" of %w from 0 : !texpr.tensor<3 -> 2, f32>
+texpr.routine @merges {
+  %w = texpr.param "w" : !texpr.tensor<...i0 -> ...o1, f32>
+  %m = texpr.merge "w.merge" of %w from 0 : !texpr.tensor<...b2 | ...i3 -> ...o4, f32>
+  %n = texpr.node "n" : !texpr.tensor<3 -> 2, f32>
+  texpr.assign %n = %m logic "."
+}
