@@ -8,6 +8,7 @@ from ocannl.train.checkpoints import Checkpoint, Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
 from ocannl.train.dashboard import dashboard
 from ocannl.train.data import Batches, batches
+from ocannl.train.data_parallel import DataParallel, data_parallel
 from ocannl.train.fit import fit
 from ocannl.train.gradients import forward_once, grad_update, update_once
 from ocannl.train.logs import Log, csv, progress, tensorboard
@@ -39,12 +40,14 @@ from ocannl.train.schedules import (
     step,
     warmup_cosine,
 )
+from ocannl.train.shards import gather, shard_along
 from ocannl.train.stopping import EarlyStopping, early_stopping
 
 __all__ = [
     "Batches",
     "Checkpoint",
     "Checkpoints",
+    "DataParallel",
     "EarlyStopping",
     "Log",
     "Optimizer",
@@ -63,10 +66,12 @@ __all__ = [
     "cosine",
     "csv",
     "dashboard",
+    "data_parallel",
     "early_stopping",
     "exponential",
     "fit",
     "forward_once",
+    "gather",
     "grad_update",
     "lamb",
     "linear",
@@ -83,6 +88,7 @@ __all__ = [
     "sgd",
     "sgd_one",
     "sgd_update",
+    "shard_along",
     "step",
     "tensorboard",
     "update_once",

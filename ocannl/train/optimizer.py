@@ -84,22 +84,42 @@ class Optimizer:
         Raises `ArgumentError` where there is nothing to train, and for a group that no parameter is in.
         """
         trained = self._trained(loss, params)
-        options = self._options_of(trained)
         with oc.code(f"{loss.label} {self.name} step") as code:
             scaled_gradients(loss, 1 / self.accumulate)
-            if self.accumulate == 1:
-                self._update(trained, options, {name: p.grad for name, p in trained.items()})
-            else:
-                self._accumulate(trained, options)
+            self._update_by(trained, {name: p.grad for name, p in trained.items()})
         return at_once(code)
 
-    def _accumulate(self, trained: Mapping[str, oc.Tensor], options: Mapping[str, dict[str, Any]]) -> None:
+    def update(self, loss: oc.Tensor, params: Params | None = None) -> oc.Code:
+        """Code of the update alone, by the gradients of the loss that memory has: those that
+        `train.grad_update` left, and whatever has changed them since. Else as `step`.
+        """
+        trained = self._trained(loss, params)
+        with oc.code(f"{loss.label} {self.name} update") as code:
+            gradients = {name: p.grad for name, p in trained.items()}
+            if self.accumulate != 1:
+                gradients = {name: g / self.accumulate for name, g in gradients.items()}
+            self._update_by(trained, gradients)
+        return at_once(code)
+
+    def _update_by(self, trained: Mapping[str, oc.Tensor], gradients: Mapping[str, oc.Tensor]) -> None:
+        options = self._options_of(trained)
+        if self.accumulate == 1:
+            self._update(trained, options, gradients)
+        else:
+            self._accumulate(trained, options, gradients)
+
+    def _accumulate(
+        self,
+        trained: Mapping[str, oc.Tensor],
+        options: Mapping[str, dict[str, Any]],
+        gradients: Mapping[str, oc.Tensor],
+    ) -> None:
         """Adds gradients up, and updates by the sums in every so many steps."""
         turn = self._counter("turn", trained)
         sums = {name: self._memory(p, "accumulated") for name, p in trained.items()}
         is_first = oc.eq(turn, 0)
-        for name, p in trained.items():
-            sums[name][...] = oc.where(is_first, 0.0, sums[name]) + p.grad
+        for name, gradient in gradients.items():
+            sums[name][...] = oc.where(is_first, 0.0, sums[name]) + gradient
         is_last = oc.eq(turn, self.accumulate - 1)
         only_if(is_last, lambda: self._update(trained, options, sums))
         turn[...] = oc.where(is_last, 0.0, turn + 1)

@@ -1,0 +1,135 @@
+"""Data parallel training in several contexts: what one context gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import ocannl as oc
+from ocannl import nn, train
+
+rng = np.random.default_rng(2)
+POINTS, TARGETS = rng.normal(size=(12, 5)), rng.normal(size=(12, 2))
+WEIGHTS = rng.normal(size=(8, 5)), rng.normal(size=(2, 8))
+UPDATES: list[Callable[[], Any]] = [
+    lambda: lambda loss: train.sgd_update(loss, learning_rate=0.1, momentum=0.9),
+    lambda: train.adamw(lr=1e-2, clip_norm=1.0),
+    lambda: train.sgd(lr=0.1, accumulate=2),
+]
+
+
+def trained(contexts: Any, update: Any, reduction: Any = "mean") -> list[NDArray[Any]]:
+    """The losses of some steps on two batches, and the parameters of the last context."""
+    w1, w2 = oc.param("w1", WEIGHTS[0]), oc.param("w2", WEIGHTS[1])
+    driver = train.data_parallel(
+        lambda x, y: nn.mse(w2 @ oc.tanh(w1 @ x), y),
+        POINTS,
+        TARGETS,
+        contexts=contexts,
+        update=update,
+        reduction=reduction,
+    )
+    losses: list[float] = []
+    for scale in (1, 1, 2, 2):
+        driver.set_batch(scale * POINTS, scale * TARGETS)
+        driver.step()
+        losses.append(driver.loss)
+    assert all(np.array_equal(ctx[w1], driver.owner[w1]) for ctx in driver.contexts)
+    return [np.array(losses), driver.contexts[-1][w1], driver.contexts[-1][w2]]
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_mean_of_parts_is_that_of_one_context(update: Callable[[], Any], count: int) -> None:
+    for one, several in zip(trained(1, update()), trained(count, update()), strict=True):
+        np.testing.assert_allclose(several, one, rtol=0, atol=1e-12)
+
+
+def test_each_run_has_the_same_bits() -> None:
+    for first, second in zip(trained(4, UPDATES[0]()), trained(4, UPDATES[0]()), strict=True):
+        assert np.array_equal(first, second)
+
+
+def test_contexts_of_different_devices() -> None:
+    mixed = [oc.Context.cpu(threads=1), oc.Context.emulated_gpu()]
+    for one, several in zip(trained(1, UPDATES[0]()), trained(mixed, UPDATES[0]()), strict=True):
+        np.testing.assert_allclose(several, one, rtol=0, atol=1e-12)
+
+
+def test_a_sum_of_losses_and_an_index() -> None:
+    """Batches in steps, divided along their second axis."""
+    step_n = oc.index("step_n", 3)
+    xs, ys = POINTS.reshape(3, 4, 5), TARGETS.reshape(3, 4, 2)
+
+    def losses(count: int) -> list[float]:
+        w = oc.param("w", WEIGHTS[1][:, :5])
+        driver = train.data_parallel(
+            lambda x, y: oc.sum((w @ x[step_n] - y[step_n]) ** 2),
+            oc.data(xs, label="xs"),
+            oc.data(ys, label="ys"),
+            contexts=count,
+            update=lambda loss: train.sgd_update(loss, learning_rate=0.01),
+            reduction="sum",
+            axis=1,
+        )
+        found: list[float] = []
+        for number in range(3):
+            driver.step(step_n=number)
+            found.append(driver.loss)
+        return found
+
+    np.testing.assert_allclose(losses(2), losses(1), rtol=1e-12)
+
+
+def test_random_numbers_of_parts_differ() -> None:
+    w = oc.param("w", np.zeros(1))
+    driver = train.data_parallel(
+        lambda x, y: oc.sum(oc.uniform(0, like=x) + 0 * y) + oc.sum(w * 0),
+        np.zeros((4, 1)),
+        np.zeros((4, 1)),
+        contexts=2,
+        update=lambda loss: train.sgd_update(loss, learning_rate=0.0),
+    )
+    driver.step()
+    first, second = (float(ctx[loss]) for ctx, loss in zip(driver.contexts, driver.losses, strict=True))
+    assert first != second
+
+
+def test_shards_are_gathered_again() -> None:
+    data = oc.data(np.arange(24).reshape(2, 4, 3), axes="bbo", bases={2: "rgb"}, label="pixels")
+    shards = train.shard_along(data, 2, axis=1)
+    assert [str(shard.shape) for shard in shards] == ["2,2|3:rgb"] * 2
+    again = train.gather(shards, axis=1)
+    assert str(again.shape) == str(data.shape)
+    assert np.array_equal(oc.Context.cpu()[again], np.arange(24).reshape(2, 4, 3))
+
+
+def test_what_cannot_be_divided() -> None:
+    data, w = oc.data(POINTS, label="points"), oc.param("w", WEIGHTS[0])
+    with pytest.raises(oc.ArgumentError, match="has 12 elements along axis 0, which are not 5 equal"):
+        train.shard_along(data, 5)
+    with pytest.raises(oc.ArgumentError, match="none of number 2"):
+        train.shard_along(data, 2, axis=2)
+    with pytest.raises(oc.ArgumentError, match="`w` has no array of its own"):
+        train.shard_along(w, 2)
+    with pytest.raises(oc.ArgumentError, match="at least 1"):
+        train.shard_along(data, 0)
+    with pytest.raises(oc.ArgumentError, match="there are none"):
+        train.gather([])
+    with pytest.raises(oc.ArgumentError, match="does not continue"):
+        train.gather([data, oc.data(TARGETS)])
+
+
+def test_a_model_of_each_part_is_an_error() -> None:
+    with pytest.raises(oc.ArgumentError, match="`loss_of` makes new parameters each time"):
+        train.data_parallel(
+            lambda x, y: nn.mse(nn.linear(out_dim=2)(x), y),
+            POINTS,
+            TARGETS,
+            contexts=2,
+            update=train.sgd(lr=0.1),
+        )
