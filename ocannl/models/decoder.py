@@ -24,6 +24,7 @@ class Design:
         embedding_scale: the factor of embeddings.
         score_scale: the factor of scores, by default 1 / sqrt(features of a head).
         score_cap: what scores are capped by, `final_cap` what the scores of ids are.
+        feed: the feed-forward block of a layer by its number, in place of a gated one.
         tied: whether the embedding gives the scores where the configuration does not say.
     """
 
@@ -37,6 +38,7 @@ class Design:
     score_scale: float | None = None
     score_cap: float | None = None
     final_cap: float | None = None
+    feed: Callable[[Config, int], nn.Layer] | None = None
     tied: bool = False
 
 
@@ -90,12 +92,7 @@ def layer(
     with oc.scope(f"layers.{number}"):
         norms = [norm_of(config, design, name) for name in names]
         attend = attention(config, design, window, rope)
-        feed = gated(
-            width=setting(config, "hidden_size"),
-            hidden=setting(config, "intermediate_size"),
-            act=activation(config, "hidden_activation", "hidden_act"),
-            bias=design.mlp_bias,
-        )
+        feed = gated_of(config, bias=design.mlp_bias) if design.feed is None else design.feed(config, number)
 
     def apply(x: oc.Tensor, here: Places) -> oc.Tensor:
         if design.sandwich:
@@ -105,6 +102,16 @@ def layer(
         return x + feed(norms[1](x))
 
     return apply
+
+
+def gated_of(config: Config, *, bias: bool = False) -> nn.Layer:
+    """The gated feed-forward block of a layer."""
+    return gated(
+        width=setting(config, "hidden_size"),
+        hidden=setting(config, "intermediate_size"),
+        act=activation(config, "hidden_activation", "hidden_act"),
+        bias=bias,
+    )
 
 
 @oc.configurable

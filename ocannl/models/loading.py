@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,6 +17,7 @@ import ocannl as oc
 from ocannl.execute.array_files import StoredArray
 from ocannl.execute.sharded_files import open_saved
 from ocannl.models.bert import LEFT_OUT, bert
+from ocannl.models.experts import Stacked, experts_joined, mixtral, qwen2_moe, qwen3_moe
 from ocannl.models.gemma import gemma, gemma2, gemma3
 from ocannl.models.gguf_files import name_of, read_gguf
 from ocannl.models.gpt2 import gpt2, gpt2_weights
@@ -31,6 +32,9 @@ from ocannl.nn.quantized import is_rounded, with_weights
 from ocannl.nn.quantized_weights import FORMATS, Weights
 from ocannl.program import graph
 
+Stored: TypeAlias = Array | Stacked
+"""A parameter in a file: one array, or those of experts."""
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -41,12 +45,14 @@ class Architecture:
         prefix: in front of names of the file, where it is there.
         left_out: a pattern of names of the file that are no parameters.
         convert: the arrays of parameters for an array of the file, by its name.
+        join: the arrays of parameters that are several of the file.
     """
 
     build: Callable[[Config], Callable[..., Any]]
     prefix: str = "model."
     left_out: str = r".*rotary_emb\.inv_freq"
     convert: Callable[[Config, str, Array], Mapping[str, Array]] = lambda config, name, array: {name: array}
+    join: Callable[[Config, Mapping[str, Array]], dict[str, Stored]] = lambda config, stored: {**stored}
 
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -55,6 +61,9 @@ ARCHITECTURES: dict[str, Architecture] = {
     "mistral": Architecture(mistral),
     "qwen2": Architecture(qwen2),
     "qwen3": Architecture(qwen3),
+    "mixtral": Architecture(mixtral, join=experts_joined),
+    "qwen2_moe": Architecture(qwen2_moe, join=experts_joined),
+    "qwen3_moe": Architecture(qwen3_moe, join=experts_joined),
     "gemma": Architecture(gemma),
     "gemma2": Architecture(gemma2),
     "gemma3_text": Architecture(gemma3),
@@ -104,8 +113,10 @@ def load(
     for name, array in _weights(folder).items():
         if not re.fullmatch(kind.left_out, name := name.removeprefix(kind.prefix)):
             stored |= kind.convert(config, name, array.read())
-    _check(model, stored, folder)
-    return _set(ctx or oc.default_context(), model, stored, quantized, rounds)
+    joined = kind.join(config, stored)
+    stored.clear()
+    _check(model, joined, folder)
+    return _set(ctx or oc.default_context(), model, joined, quantized, rounds)
 
 
 def _config(folder: Path) -> Config:
@@ -195,7 +206,7 @@ def _keep(ctx: oc.Context, param: oc.Tensor, kept: Weights | None, array: Array)
         kept.set(ctx, array)
 
 
-def _check(model: Model, stored: Mapping[str, Array], folder: Path) -> None:
+def _check(model: Model, stored: Mapping[str, Stored], folder: Path) -> None:
     """Raises `StateError` where arrays are not those of the parameters."""
     params = _params(model)
     wrong = [f"missing: {name}" for name in params if name not in stored]
@@ -213,7 +224,7 @@ def _params(model: Model) -> dict[str, oc.Tensor]:
     return {_file_name(name): tensor for name, tensor in model.params.items()}
 
 
-def _set(ctx: oc.Context, model: Model, stored: dict[str, Array], kind: str | None, rounds: bool) -> Model:
+def _set(ctx: oc.Context, model: Model, stored: dict[str, Stored], kind: str | None, rounds: bool) -> Model:
     """The model with its parameters set, those of its linear layers as quantized weights of a kind. Arrays
     are let go in turn, so that no more than one of them is in memory twice.
     """
@@ -223,11 +234,12 @@ def _set(ctx: oc.Context, model: Model, stored: dict[str, Array], kind: str | No
         block, weights = with_weights(model, lambda name: kind, rounds)
         made = Model(block.function, model.config)
     for name, param in _params(model).items():
-        _keep(ctx, param, weights.get(param), stored.pop(name))
+        array = stored.pop(name)
+        _keep(ctx, param, weights.get(param), array.read() if isinstance(array, Stacked) else array)
     return made
 
 
-def _fits(tensor: oc.Tensor, array: Array) -> bool:
+def _fits(tensor: oc.Tensor, array: Stored) -> bool:
     """Whether an array has one axis for each row of a tensor, or all its axes."""
     shape = graph.known_shape(tensor.ir_value)
     flat = tuple([math.prod(row.sizes) for row in (shape.batch, shape.output, shape.input) if row.axes])

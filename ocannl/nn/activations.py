@@ -68,17 +68,17 @@ def mish(x: oc.Tensor) -> oc.Tensor:
 
 def glu(x: oc.Tensor) -> oc.Tensor:
     """The first half of the last output axis times `sigmoid` of the second (Dauphin et al., 2016)."""
-    value, gate = _halves(x)
+    value, gate = halves(x)
     return value * oc.sigmoid(gate)
 
 
 def swiglu(x: oc.Tensor) -> oc.Tensor:
     """`silu` of the first half of the last output axis times the second (Shazeer, 2020)."""
-    gate, value = _halves(x)
+    gate, value = halves(x)
     return silu(gate) * value
 
 
-def _halves(x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+def halves(x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
     """The halves of the last output axis. Raises `ShapeError` where its size is odd."""
     halves = oc.einsum("... | ..., half&c => ... | half, ..., c", x, half=2)
     first, second = (oc.einsum(f"... | {k}, ..., c => ... | ..., c", halves) for k in range(2))

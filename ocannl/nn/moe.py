@@ -30,6 +30,9 @@ def moe(
     top_k: int = 2,
     capacity_factor: float | None = None,
     groups: int = 1,
+    in_dim: oc.RowSizes | None = None,
+    out_dim: oc.RowSizes | None = None,
+    d_act: int | None = None,
     normalize: bool | None = None,
     activation: Layer = oc.relu,
     bias: bool = False,
@@ -38,11 +41,12 @@ def moe(
     label: str = "moe",
 ) -> MixtureOfExperts:
     """A sum of what `top_k` of `num_experts` feed-forward blocks through `d_ff` hidden features give to each
-    token, by a router's probabilities: batch, tokens | features -> batch, tokens | out, which is inferred
-    from its use.
+    token, by a router's probabilities: batch, tokens | in -> batch, tokens | out. The rows `in_dim` and
+    `out_dim` are inferred if they are not given, and so is how many features `activation` makes of `d_ff`,
+    `d_act`.
 
-    Parameters: `label.router`: features -> experts, `label.w_in`: experts | features -> d_ff and
-    `label.w_out`: experts | d_ff -> out; with `bias`, `b_in` and `b_out`. The probabilities are a softmax
+    Parameters: `label.router`: in -> experts, `label.w_in`: experts | in -> d_ff and `label.w_out`: experts |
+    d_act -> out; with `bias`, `b_in` and `b_out`. The probabilities are a softmax
     over all experts; those of a token's experts are scaled to sum to 1 if `normalize`, by default unless
     `top_k` is 1.
 
@@ -68,11 +72,11 @@ def moe(
     mesh = _mesh_of(shard)
     place: oc.Shard | None = None if mesh is None else {"batch": mesh}
     with oc.scope(label):
-        router = oc.param("router", init, output=experts)
-        w_in = oc.param("w_in", init, batch=experts, output=d_ff, shard=place)
-        w_out = oc.param("w_out", init, batch=experts, shard=place)
+        router = oc.param("router", init, input=in_dim, output=experts)
+        w_in = oc.param("w_in", init, batch=experts, input=in_dim, output=d_ff, shard=place)
+        w_out = oc.param("w_out", init, batch=experts, input=d_act, output=out_dim, shard=place)
         b_in = oc.param("b_in", 0.0, batch=experts, input=[], output=d_ff, shard=place) if bias else None
-        b_out = oc.param("b_out", 0.0, batch=experts, input=[], shard=place) if bias else None
+        b_out = oc.param("b_out", 0.0, batch=experts, input=[], output=out_dim, shard=place) if bias else None
     scaled = top_k > 1 if normalize is None else normalize
 
     def apply(x: oc.Tensor, *, balance: bool = False) -> Any:

@@ -23,6 +23,13 @@ SIZES = {
     "max_position_embeddings": 128,
 }
 GROUPED = SIZES | {"num_key_value_heads": 2}
+EXPERTS = GROUPED | {
+    "num_hidden_layers": 3,
+    "num_experts": 5,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 20,
+    "mlp_only_layers": [1],
+}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 500000.0,
@@ -51,6 +58,9 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3": ("Gemma3", GROUPED | {"head_dim": 16, "sliding_window": 6, "layer_types": TWO_KINDS}),
     "phi": ("Phi", SIZES),
     "phi3": ("Phi3", GROUPED | {"pad_token_id": 0, "sliding_window": 6}),
+    "mixtral": ("Mixtral", GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "qwen2 with experts": ("Qwen2Moe", EXPERTS | {"shared_expert_intermediate_size": 40}),
+    "qwen3 with experts": ("Qwen3Moe", EXPERTS | {"head_dim": 16, "norm_topk_prob": True}),
 }
 IDS = np.random.default_rng(1).integers(3, 99, (2, 20))
 CTX = oc.Context.cpu(threads=1)
