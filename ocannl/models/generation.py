@@ -11,6 +11,7 @@ import numpy as np
 import ocannl as oc
 from ocannl import nn
 from ocannl.models.paging import Paged
+from ocannl.models.sampling import NONE
 from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
 from ocannl.program.checks import flag, integer, number
 from ocannl.program.misuse import explained
@@ -52,6 +53,9 @@ def generate(
     among the `top_k` best, and the best whose probabilities sum to `top_p`; equal seeds choose equally. A
     sequence ends after an id in `stop`, and the others go on; in an array what follows that id repeats it.
     `stream` is called with the new ids of each step, one for each sequence.
+
+    Raises `oc.OcannlError` for scores among which none can be chosen: one is NaN, or all are -inf; with a
+    temperature, one is infinite.
     """
     rows, pack = _rows(ids)
     max_new = integer(max_new, "the number of new ids")
@@ -78,6 +82,7 @@ def _write(run: Whole, max_new: int, base: int, ends: set[int], stream: Stream |
     number, at_once = 0, 1 if stream is not None else AHEAD if ends else max_new
     while number < max_new and not ended.all():
         for new in run.next(base + number, min(at_once, max_new - number)):
+            _check(new, ended, number)
             last = np.where(ended, last, new)
             run.add(last)
             lengths += ~ended
@@ -88,6 +93,16 @@ def _write(run: Whole, max_new: int, base: int, ends: set[int], stream: Stream |
             if ended.all():
                 break
     return lengths
+
+
+def _check(new: Ids, ended: Any, number: int) -> None:
+    """Raises `oc.OcannlError` where no id could be chosen for a sequence that has not ended."""
+    found = np.flatnonzero((new == NONE) & ~ended)
+    if found.size:
+        raise oc.OcannlError(
+            f"no id can be chosen for new position {number} of sequence {found[0]}: its scores are NaN, "
+            "infinite, or all -inf; see what the model computes there"
+        )
 
 
 def _listed(stop: int | Sequence[int] | None) -> Sequence[Any]:

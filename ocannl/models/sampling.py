@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,13 +29,18 @@ class Sampling:
 
     def chosen(self, scores: oc.Tensor, counter: oc.Tensor) -> oc.Tensor:
         """An id for each sequence: batch | . Equal counters choose equally; without a temperature it is the
-        first of the best.
+        first of the best. Where the best score is no finite number, it is `NONE`; without a temperature that
+        may be infinity.
         """
         scores = oc.cast(scores, oc.float32)
-        if self.temperature is None:
-            return oc.argmax(scores, "output")
-        # So much below the best nothing is ever chosen, and thresholds are told apart above it.
         best = oc.einmax("... | v => ... | 0", scores)
+        if self.temperature is None:
+            return among(best > -math.inf, oc.argmax(scores, "output"))
+        return among(oc.abs(best) < math.inf, self._drawn(scores, best, counter))
+
+    def _drawn(self, scores: oc.Tensor, best: oc.Tensor, counter: oc.Tensor) -> oc.Tensor:
+        """An id at random by the rules: batch | ."""
+        # So much below the best nothing is ever chosen, and thresholds are told apart above it.
         scores = oc.maximum((scores - best) / self.temperature, IMPOSSIBLE)
         if self.top_k is not None:
             enough = oc.as_tensor(self.top_k)
@@ -49,11 +55,19 @@ class Sampling:
         return oc.argmax(scores - oc.log(-oc.log(oc.maximum(unit, TINY))), "output")
 
 
+NONE = -1
+"""In place of an id where none can be chosen."""
+
 IMPOSSIBLE = -1000.0
 """A score, less than the best by so much, whose exponential is 0."""
 
 TINY = 2.0**-40
 """In place of the random number 0, whose logarithm is none."""
+
+
+def among(possible: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
+    """The ids, batch | , where it is possible to choose one, batch | 1."""
+    return oc.where(oc.einsum("... | 0 => ... |", possible), ids, NONE)
 
 
 def greatest_threshold(

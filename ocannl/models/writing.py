@@ -58,7 +58,8 @@ class Writing:
     def step(self, model: Callable[..., Any], cache: nn.KVCache) -> oc.Code:
         """Code that writes the next ids in place of the last ones."""
         with oc.code("write") as code:
-            scores = oc.einsum("b, 0 | v => b | v", model(self.last, cache=cache))
+            # Where no id could be chosen, the first one takes its place until the run ends.
+            scores = oc.einsum("b, 0 | v => b | v", model(oc.maximum(self.last, 0), cache=cache))
             new = Sampling(**self.numbers).chosen(scores, self.counter)
             self.last[...] = oc.einsum("b | => b, 0 |", new)
             self.place[...] = self.place + 1

@@ -168,6 +168,23 @@ def both():
     return draw
 
 
+@pytest.mark.parametrize("how", [{"temperature": 0}, {"top_k": 1}, {"top_p": 1e-9, "cache": False}])
+@pytest.mark.parametrize("score", [np.nan, -np.inf])
+@pytest.mark.parametrize("new", [0, 3])
+def test_scores_of_which_none_can_be_chosen(model: Any, best: Any, how: Any, score: float, new: int):
+    """Neither the first new id nor one of those that are written at once after it; an end is no scores."""
+    lost_after = int(best[0, 5 + new])
+
+    def lost(ids: oc.Tensor, cache: Any = None) -> oc.Tensor:
+        return oc.where(oc.eq(ids, lost_after), score, model(ids, cache=cache))
+
+    with pytest.raises(oc.OcannlError, match=f"new position {new} of sequence 0"):
+        oc.generate(lost, best[:1, :6], max_new=4, **how)
+    if new:
+        found = oc.generate(lost, best[:1, :6], max_new=4, stop=lost_after, **how)
+        np.testing.assert_array_equal(found, best[:1, : 6 + new])
+
+
 @pytest.mark.parametrize("top_k", [1, 7, 499])
 def test_neighbouring_scores_are_told_apart(both: Any, top_k: int):
     scores = np.tile(RNG.normal(size=500).astype(np.float32), (200, 1))
