@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import IntAttr, MemRefType, NoneAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
@@ -12,9 +12,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from ocannl.dialects.index.memref import is_ring
+from ocannl.dialects.index.memref import is_ring, memory_space
 from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, parse_splits, splits_text
 from ocannl.dialects.ir.op_helpers import OwnOperation, fill, given, operation_definition, print_parts, string
+from ocannl.dialects.scalar.arrays import check_array
 
 OWN_MEMORY = ("on_device", "constant")
 KEPT = "kept"
@@ -103,8 +104,11 @@ class NodeOp(OwnOperation):
             raise VerifyException("a node's sizes are static")
         if any(size > LARGEST_SIZE for size in self.result.type.get_shape()):
             raise VerifyException(f"a node's sizes are at most {LARGEST_SIZE}")
+        check_array(self.result.type, "a node")
         if is_ring(self.result):
             raise VerifyException("a ring is a shared array, not a node")
+        if not isinstance(memory_space(self.result), NoneAttr | None):
+            raise VerifyException(f"a node has no memory space, found {memory_space(self.result)}")
         if self.offset is not None and self.mode.data != "local":
             raise VerifyException(f"only a local node has a place in the arena, this one is {self.mode.data}")
         if self.always_inline is not None and self.mode.data != "local":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import Float80Type, Float128Type, ModuleOp, StringAttr
+from xdsl.ir import Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import VerifyException
@@ -62,6 +62,14 @@ class LocatingParser(Parser):
         else:
             op.location = place(self._name, *self._line_and_column(start))
         return op
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        """Raises `ParseError` for floats that xDSL reads, and neither packs nor prints."""
+        start = self.pos
+        type = super().parse_optional_type()
+        if isinstance(type, Float80Type | Float128Type):
+            self.raise_error(f"floats have at most 64 bits, found {type}", start, start + len(str(type)))
+        return type
 
     def parse_optional_str_literal(self) -> str | None:
         """Text beyond ASCII is printed as the bytes of its UTF-8."""

@@ -31,6 +31,7 @@ from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
 from ocannl.dialects.loops.steps import StepOp, check_computes
 from ocannl.dialects.loops.values import static_part
 from ocannl.dialects.routine import check_no_arguments, parse_body
+from ocannl.dialects.scalar.arrays import check_array
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 # The operation at which the threads of a block wait for each other.
@@ -191,8 +192,9 @@ class SharedOp(OwnOperation):
         if not isinstance(self.parent_op(), LaunchOp | None):
             raise VerifyException("shared arrays stand directly in a kernel")
         type = self.result.type
-        if any(size < 0 for size in type.get_shape()) or not isinstance(type.element_type, FixedBitwidthType):
-            raise VerifyException("a shared array has static sizes and numbers as elements")
+        check_array(type, "a shared array")
+        if any(size < 0 for size in type.get_shape()):
+            raise VerifyException("a shared array has static sizes")
         if is_ring(self.result) and 0 in type.get_shape()[:1]:
             raise VerifyException("a ring has at least one array")
         if not isinstance(type.memory_space, NoneAttr | None) and not (

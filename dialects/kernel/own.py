@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
 from ocannl.dialects.kernel.launch import OWN, LaunchOp, parse_array_type
 from ocannl.dialects.loops import LoadOp, StoreOp
+from ocannl.dialects.scalar.arrays import check_array
 
 
 @operation_definition
@@ -48,8 +49,9 @@ class OwnOp(IRDLOperation):
         launch, type = self.parent_op(), self.result.type
         if not isinstance(launch, LaunchOp | None):
             raise VerifyException("arrays of threads stand directly in a kernel")
-        if any(size < 1 for size in type.get_shape()) or not isinstance(type.element_type, FixedBitwidthType):
-            raise VerifyException("an array of a thread has static sizes and numbers as elements")
+        check_array(type, "an array of a thread")
+        if any(size < 1 for size in type.get_shape()):
+            raise VerifyException("an array of a thread has static sizes")
         registers = set[str]() if launch is None else set(launch.registers.names)
         for use in self.result.uses:
             op = use.operation

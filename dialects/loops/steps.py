@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
 from ocannl.dialects.ir.op_helpers import OwnOperation
 from ocannl.dialects.routine import RoutineOp
+from ocannl.dialects.scalar.precisions import is_computed
 
 # What is an operation of scalars, or a store or a loop around such.
 SCALAR_DIALECTS = ("arith", "math", "loops")
@@ -36,5 +35,5 @@ def check_computes(scope: Operation, what: str, own_dialect: str = "") -> None:
             raise VerifyException(f"{what} computes numbers, found `{op.name}`")
         if dialect in SCALAR_DIALECTS:
             for result in op.results:
-                if not isa(result.type, AnyFloat | IntegerType | IndexType):
+                if not is_computed(result.type):
                     raise VerifyException(f"{what} computes numbers, found {result.type} of `{op.name}`")

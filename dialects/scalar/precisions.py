@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     FixedBitwidthType,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerType,
     Signedness,
     f32,
@@ -40,6 +41,31 @@ def is_integer(element: object) -> TypeGuard[IntegerType]:
 
 def is_unsigned(element: Attribute) -> bool:
     return is_integer(element) and element.signedness.data is Signedness.UNSIGNED
+
+
+WIDTHS, UNSIGNED_WIDTHS = frozenset((1, 8, 16, 32, 64)), frozenset((8, 16, 32))
+"""The bits of integers in memory, and of those without a sign."""
+
+
+def is_stored(element: Attribute) -> bool:
+    """Whether numbers of a type can be in memory: floats, `i1` to `i64`, `ui8` to `ui32`."""
+    if not is_integer(element):
+        return is_float(element)
+    if is_unsigned(element):
+        return element.bitwidth in UNSIGNED_WIDTHS
+    return element.signedness.data is Signedness.SIGNLESS and element.bitwidth in WIDTHS
+
+
+def not_stored(element: Attribute, what: str) -> str:
+    """The message about a type that is not stored; `what` is an element of what it is."""
+    return f"{what} are floats of up to 64 bits, i1 to i64, or ui8 to ui32, found {element}"
+
+
+def is_computed(type: Attribute) -> bool:
+    """Whether a scalar in a nest may have a type: a float, or an integer without a sign of its own."""
+    if is_integer(type):
+        return type.signedness.data is Signedness.SIGNLESS and type.bitwidth in WIDTHS
+    return isinstance(type, IndexType) or is_float(type)
 
 
 def has_infinity(element: Attribute) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, NoneAttr, StringAttr
+from xdsl.dialects.builtin import NoneAttr, StringAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
@@ -14,6 +14,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.ir.op_helpers import print_parts, set_type
+from ocannl.dialects.scalar.precisions import is_stored, not_stored
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
 
 NO_ELEMENT = NoneAttr()
@@ -49,7 +50,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def of(shape: Shape, element: Attribute | None = None) -> TensorType:
-        if element is not None and not _is_number(element):
+        if element is not None and not is_stored(element):
             raise VerifyException(_not_numbers(element))
         # The constructors check all parameters, which takes most of their time.
         attribute, made = object.__new__(ShapeAttr), object.__new__(TensorType)
@@ -63,7 +64,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         return None if type(self.element) is NoneAttr else self.element
 
     def verify(self) -> None:
-        if not isinstance(self.element, NoneAttr) and not _is_number(self.element):
+        if not isinstance(self.element, NoneAttr) and not is_stored(self.element):
             raise VerifyException(_not_numbers(self.element))
 
     @classmethod
@@ -81,12 +82,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         print_parts(printer, f"<{text}{separator}", self.element, ">")
 
 
-def _is_number(element: Attribute) -> bool:
-    return isinstance(element, IntegerType | AnyFloat)
-
-
 def _not_numbers(element: Attribute) -> str:
-    return f"the elements of a tensor are numbers, found {element}"
+    return not_stored(element, "the elements of a tensor")
 
 
 def _parse_shape(parser: AttrParser) -> tuple[Shape, Attribute | None]:
@@ -121,7 +118,7 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
             break
     pos = parser.pos
     element = parser.parse_optional_type()
-    if element is not None and not _is_number(element):
+    if element is not None and not is_stored(element):
         parser.raise_error(_not_numbers(element), pos, parser.pos)
     row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
     return row, element

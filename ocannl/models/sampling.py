@@ -36,12 +36,12 @@ class Sampling:
         best = oc.einmax("... | v => ... | 0", scores)
         if self.temperature is None:
             return among(best > -math.inf, oc.argmax(scores, "output"))
-        return among(oc.abs(best) < math.inf, self._drawn(scores, best, counter))
-
-    def _drawn(self, scores: oc.Tensor, best: oc.Tensor, counter: oc.Tensor) -> oc.Tensor:
-        """An id at random by the rules: batch | ."""
         # So much below the best nothing is ever chosen, and thresholds are told apart above it.
-        scores = oc.maximum((scores - best) / self.temperature, IMPOSSIBLE)
+        below = oc.maximum((scores - best) / self.temperature, IMPOSSIBLE)
+        return among(oc.abs(best) < math.inf, self._drawn(below, counter))
+
+    def _drawn(self, scores: oc.Tensor, counter: oc.Tensor) -> oc.Tensor:
+        """An id at random by the rules, for scores of which the best is 0: batch | ."""
         if self.top_k is not None:
             enough = oc.as_tensor(self.top_k)
             least = greatest_threshold(scores, lambda above: oc.cast(above, oc.float32), enough)

@@ -3,8 +3,9 @@
     python -m support.fuzz_opt 100000 --seed 1      # in tests/
 
 Each text is a FileCheck test with a few changes: tokens, lines and numbers that are dropped, doubled,
-exchanged or taken from other tests. It goes through the passes of a run line of any test, or a pipeline, and
-to any target. What is found is told once for each place of the code.
+exchanged or taken from other tests, and types that become other types. Some are in the generic form. It goes
+through the passes of a run line of any test, or a pipeline, for any processor, and to any target. Text of
+LLVM IR that comes out is read by LLVM. What is found is told once for each place of the code.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+import llvmlite.binding as llvm
+
 from ocannl.lowering.pipelines import PIPELINES
 from ocannl.tools.opt import main
 
@@ -31,7 +34,11 @@ SECONDS = 20.0
 TOKEN = re.compile(r"[A-Za-z_.]+|\d+|\s+|.", re.DOTALL)
 PASSES = re.compile(r"RUN:.*?(?:-p|--passes)[ =]'?\"?([\w,{}=-]+)")
 NUMBERS = ("0", "1", "2", "3", "-1", "7", "1024", "2147483647", "9223372036854775808", "1e400", "9" * 400)
-TARGETS = ("mlir", "llvm", "ptx", "metal")
+TYPE = re.compile(r"\b(?:bf16|s?u?i\d+|f\d+(?:E\dM\d\w*)?|index)\b")
+TYPES = ("bf16", "f16", "f32", "f64", "f80", "f8E4M3FN", "f8E5M2", "tf32", "index", "none", "complex<f32>")
+INTEGERS = ("i1", "i7", "i8", "i16", "i32", "i64", "i128", "ui8", "ui32", "ui64", "si8", "i16777215")
+TARGETS = ("mlir", "mlir", "llvm", "llvm", "ptx", "metal", "c")
+CPUS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "graniterapids", "cortex-a72", "neoverse-n2", "apple-m1")
 
 
 class Hang(Exception):
@@ -47,7 +54,9 @@ class Mutator:
         self.tokens = [token for line in self.lines for token in TOKEN.findall(line)]
 
     def mutated(self, text: str) -> str:
-        kinds: tuple[Callable[[str], str], ...] = (self.by_token, self.by_token, self.by_number, self.by_line)
+        kinds: tuple[Callable[[str], str], ...] = (
+            *(self.by_token, self.by_token, self.by_number, self.by_line, self.by_type),
+        )
         for _ in range(self.chance.randint(1, 3)):
             text = self.chance.choice(kinds)(text)
         return text
@@ -64,6 +73,16 @@ class Mutator:
             return text
         at = self.chance.choice(found)
         return text[: at.start()] + self.chance.choice(NUMBERS) + text[at.end() :]
+
+    def by_type(self, text: str) -> str:
+        """One type, here or everywhere, becomes another."""
+        found = list(TYPE.finditer(text))
+        if not found:
+            return text
+        at, new = self.chance.choice(found), self.chance.choice(TYPES + INTEGERS)
+        if self.chance.random() < 0.5:
+            return re.sub(rf"\b{re.escape(at[0])}\b", new, text)
+        return text[: at.start()] + new + text[at.end() :]
 
     def _changed(self, parts: list[str], others: Sequence[str], between: str) -> str:
         at, to = self.chance.randrange(len(parts)), self.chance.randrange(len(parts))
@@ -87,9 +106,12 @@ def failure(arguments: Sequence[str]) -> str | None:
 
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            main(arguments)
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+            is_text = main(arguments) == 0 and "llvm" in arguments
+        if is_text:
+            llvm.parse_assembly(output.getvalue())
     except SystemExit:
         return None
     except BaseException as error:
@@ -105,6 +127,17 @@ def failure(arguments: Sequence[str]) -> str | None:
     return None
 
 
+def generic(text: str) -> str:
+    """The text in the generic form, or as it is if it is no module."""
+    output = io.StringIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
+        file.write(text)
+        file.flush()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+            is_module = main([file.name, "--print-op-generic"]) == 0
+    return output.getvalue() if is_module else text
+
+
 def fuzz(count: int, seed: int, folder: Path) -> Counter[str]:
     """How often each failure was found; a text of each is in the folder."""
     chance = random.Random(seed)
@@ -118,11 +151,12 @@ def fuzz(count: int, seed: int, folder: Path) -> Counter[str]:
             print(f"{done} texts, {found.total()} failures", flush=True)
         original = chance.choice(texts)
         own = PASSES.findall(original)
-        text = mutator.mutated(original)
+        text = mutator.mutated(generic(original) if chance.random() < 0.1 else original)
         file.write_text(text)
         target = chance.choice(TARGETS)
         arguments = [str(file), "-p", chance.choice(own if own and chance.random() < 0.6 else passes)]
         arguments += [] if target == "mlir" else ["-t", target]
+        arguments += ["--cpu", chance.choice(CPUS)] if chance.random() < 0.5 else []
         what = failure(arguments)
         if what is None:
             continue

@@ -27,3 +27,21 @@ loops.func @f {
 texpr.routine @r {
   %y = texpr.value %z : !texpr.tensor<f32>
 }
+
+// -----
+
+// CHECK: %x = assign.node "x" on_device : memref<3xf80>
+// CHECK-NEXT: ^^^
+// CHECK-NEXT: floats have at most 64 bits, found f80
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<3xf80>
+}
+
+// -----
+
+// CHECK: %c = arith.constant dense<1.0> : tensor<2xf128>
+// CHECK-NEXT: ^^^^
+// CHECK-NEXT: floats have at most 64 bits, found f128
+func.func @f() {
+  %c = arith.constant dense<1.0> : tensor<2xf128>
+}

@@ -237,3 +237,57 @@ assign.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: a node's sizes are at most 9223372036854775807
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<3xtf32>
+  assign.accum %x[i] := 1.0 over (i = 3)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: the elements of a node are floats of up to 64 bits, i1 to i64, or ui8 to ui32, found tf32
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<3xi7>
+  assign.accum %x[i] := 1.0 over (i = 3)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: the elements of a node are floats of up to 64 bits, i1 to i64, or ui8 to ui32, found i7
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<3xui64>
+  assign.accum %x[i] := 1.0 over (i = 3)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: the elements of a node are floats of up to 64 bits, i1 to i64, or ui8 to ui32, found ui64
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<3xindex>
+  assign.accum %x[i] := 1.0 over (i = 3)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: the elements of a node are floats of up to 64 bits, i1 to i64, or ui8 to ui32, found index
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<3xf32, strided<[1], offset: 5>>
+  assign.accum %x[i] := 1.0 over (i = 3)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: the elements of a node lie row by row, found the layout strided<[1], offset: 5>
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<3xf32, 1 : i32>
+  assign.accum %x[i] := 1.0 over (i = 3)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: a node has no memory space, found 1 : i32

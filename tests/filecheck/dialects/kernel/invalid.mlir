@@ -483,4 +483,24 @@ loops.func @f {
   }
 }
 
-// CHECK: `kernel.own`: an array of a thread has static sizes and numbers as elements
+// CHECK: `kernel.own`: an array of a thread has static sizes
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 8) {
+    %a = kernel.own memref<2xi9223372036854775808>
+  }
+}
+
+// CHECK: `kernel.own`: the elements of an array of a thread are floats of up to 64 bits, i1 to i64, or ui8 to ui32, found i9223372036854775808
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 8) {
+    %a = kernel.shared memref<8xf32, strided<[2]>>
+  }
+}
+
+// CHECK: `kernel.launch`: the elements of a shared array lie row by row, found the layout strided<[2]>

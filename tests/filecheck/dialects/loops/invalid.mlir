@@ -818,3 +818,33 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.yield`: what is yielded is yielded to a loops.reduce
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %c = arith.constant 1.0 : tf32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a nest computes numbers, found tf32 of `arith.constant`
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %c = arith.constant 1 : i128
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a nest computes numbers, found i128 of `arith.constant`
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %c = arith.constant 1 : i7
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a nest computes numbers, found i7 of `arith.constant`

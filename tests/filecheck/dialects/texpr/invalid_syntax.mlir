@@ -287,7 +287,7 @@ texpr.routine @r {
 
 // CHECK: %x = texpr.data "x" : !texpr.tensor<4, memref<4xf32>>
 // CHECK-NEXT: ^^^^^^^^^^^^^
-// CHECK-NEXT: the elements of a tensor are numbers, found memref<4xf32>
+// CHECK-NEXT: the elements of a tensor are floats of up to 64 bits, i1 to i64, or ui8 to ui32, found memref<4xf32>
 
 // -----
 

@@ -23,6 +23,7 @@ def test_tracebacks_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         raise ZeroDivisionError("of " + arguments[1])
 
     monkeypatch.setattr(fuzz_opt, "main", fails)
+    monkeypatch.setattr(fuzz_opt, "generic", str)
     assert failure(["file", "-p"]) is not None
     found = fuzz(3, 0, tmp_path)
     assert list(found.values()) == [3]
