@@ -176,10 +176,12 @@ def block_sizes(routing: Routing) -> tuple[int, int]:
     return rows, (choices + routing.experts * (rows - 1)) // rows
 
 
-def without_drops(routing: Routing, mesh: str | None) -> Buffers:
-    """Places for all tokens: in blocks where that takes less time, and experts are not divided."""
+def without_drops(routing: Routing, mesh: str | None, *, is_divided: bool) -> Buffers:
+    """Places for all tokens: in blocks where that takes less time, and experts are not divided, because any
+    rank would need the weights of any expert.
+    """
     rows, count = block_sizes(routing)
     time_of_all = routing.experts * (routing.tokens + READING)
-    if mesh is None and count * (rows + COPYING) < time_of_all:
+    if not is_divided and count * (rows + COPYING) < time_of_all:
         return Blocks.of(routing)
     return AllTokens(routing, mesh)

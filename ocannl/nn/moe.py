@@ -11,6 +11,7 @@ from ocannl.nn.layer import Init, Layer
 from ocannl.nn.options import check_positive
 from ocannl.nn.routing import route, tokens_of
 from ocannl.program.checks import integer
+from ocannl.program.sharding import is_split
 
 
 class MixtureOfExperts(Protocol):
@@ -84,7 +85,7 @@ def moe(
         grouped = x if groups == 1 else _grouped(x, groups)
         routing = route(grouped, router, experts, top_k, normalize=scaled)
         buffers: Buffers = (
-            without_drops(routing, mesh)
+            without_drops(routing, mesh, is_divided=is_split(w_in))
             if capacity_factor is None
             else Capacity.of(routing, capacity_factor, mesh)
         )

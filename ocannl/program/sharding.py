@@ -11,6 +11,7 @@ from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import SAME_SHAPE, apply
+from ocannl.program.needed import needed_for
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 Shard: TypeAlias = Mapping[RowKind | int | tuple[RowKind, int], str]
@@ -34,6 +35,16 @@ def shard(t: TensorLike, placement: Shard) -> Tensor:
         op.properties["placement"] = attribute
         return tensor
     return shard(Tensor(apply(Arg(0), [tensor.ir_value], logic=SAME_SHAPE)).named(tensor.label), placement)
+
+
+def is_split(t: TensorLike) -> bool:
+    """Whether the program splits a tensor, or what it is computed from, over a mesh."""
+    return any(
+        isinstance(op, texpr.ApplyOp | texpr.MemoryOp | texpr.OfOp)
+        and op.placement is not None
+        and bool(op.placement.data.asked)
+        for op in needed_for([as_tensor(t).ir_value])
+    )
 
 
 def placement_of(shard: Shard) -> PlacementAttr:

@@ -144,8 +144,8 @@ def routing_of(tokens: int, experts: int, top_k: int) -> Routing:
 
 def test_few_tokens_read_the_weights_of_their_experts_alone():
     routing = routing_of(1, 8, 2)
-    assert isinstance(without_drops(routing, None), Blocks)
-    assert isinstance(without_drops(routing, "data"), AllTokens)
+    assert isinstance(without_drops(routing, None, is_divided=False), Blocks)
+    assert isinstance(without_drops(routing, "data", is_divided=True), AllTokens)
 
 
 def test_tokens_are_moved_in_as_many_steps_as_there_are_choices():

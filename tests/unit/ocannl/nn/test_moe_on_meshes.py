@@ -93,6 +93,33 @@ def test_tokens_of_one_axis_move_as_groups(ranks: int, groups: int):
     assert {each.kind for each in plan.collectives} == {"all_to_all", "all_reduce"}
 
 
+def test_weights_that_are_placed_later_stay_where_they_are():
+    """All tokens are whole on each rank, and only results are added."""
+
+    def made(mesh: oc.Mesh | None) -> Mixture:
+        with oc.precision(np.float64):
+            x = oc.data(np.random.default_rng(3).normal(size=(3, 4)), label="x")
+            layer = nn.moe(num_experts=12, d_ff=5)
+            for weights in (layer.w_in, layer.w_out) if mesh else ():
+                oc.shard(weights, {"batch": "model"})
+            result = (x + layer(x)).named("result")
+            loss = oc.sum(result**2)
+        return Mixture(oc.forward(loss), loss, result)
+
+    mesh = oc.Mesh({"model": 2}, engine="threads", timeout=30)
+    plan = oc.plan(made(mesh).step, mesh)
+    assert {each.kind for each in plan.collectives} == {"all_reduce"}
+    assert max(each.bytes for each in plan.collectives) <= 3 * 2 * 4 * 8
+    results: list[Any] = []
+    for own in (None, mesh):
+        mixed, ctx = made(own), oc.Context.cpu(1, mesh=own)
+        step = ctx.compile(mixed.step)
+        ctx.init_params(mixed.loss)
+        step()
+        results.append(ctx[mixed.loss])
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-12)
+
+
 def test_engines_send_what_is_planned():
     mesh = oc.Mesh({"data": 4}, engine="threads", timeout=30)
     made = mixture(num_experts=5, capacity_factor=1.0)
