@@ -57,6 +57,8 @@ SCALAR: dict[type[Operation], Callable[..., Array]] = {
     arith.AndIOp: np.bitwise_and,
     arith.OrIOp: np.bitwise_or,
     arith.XOrIOp: np.bitwise_xor,
+    arith.MaxSIOp: np.maximum,
+    arith.MinSIOp: np.minimum,
     arith.ShLIOp: np.left_shift,
     arith.ShRSIOp: np.right_shift,
     arith.SelectOp: np.where,
