@@ -11,6 +11,9 @@ from xdsl.printer import Printer
 
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind, Shape
 
+MOST_AXES = 1000
+"""How many axes a row may have, where one is named by its number."""
+
 MEMORY_ORDER: tuple[RowKind, ...] = ("batch", "output", "input")
 
 
@@ -54,4 +57,8 @@ def parse_axis(parser: AttrParser) -> Axis:
     row = parser.parse_identifier(" naming a row")
     if row not in ROW_KINDS:
         parser.raise_error(f"a row is batch, input or output, found `{row}`", pos, parser.pos)
-    return Axis(row, parser.parse_integer(allow_boolean=False))
+    pos = parser.pos
+    number = parser.parse_integer(allow_boolean=False)
+    if not -MOST_AXES <= number < MOST_AXES:
+        parser.raise_error(f"a row has at most {MOST_AXES} axes", pos, parser.pos)
+    return Axis(row, number)

@@ -301,3 +301,17 @@ texpr.routine @r {
 // CHECK: texpr.assign %m[i, at$0, at$1] by (%ids, %ids[o]) add= %v[o] over (o = 4)
 // CHECK-NEXT: ^^^^
 // CHECK-NEXT: all operands in `by` have index maps, or none has one
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3 | 2, f32>
+  %y = texpr.data "y" : !texpr.tensor<2, f32>
+  %c = texpr.scan t = 3 carry (%k = %y) each (%e = %x at batch -2147483647) {
+    texpr.yield carry (%k)
+  }
+}
+
+// CHECK: %c = texpr.scan t = 3 carry (%k = %y) each (%e = %x at batch -2147483647) {
+// CHECK-NEXT: ^^^^^^^^^^^
+// CHECK-NEXT: a row has at most 1000 axes
