@@ -307,11 +307,11 @@ texpr.routine @r {
 texpr.routine @r {
   %x = texpr.data "x" : !texpr.tensor<3 | 2, f32>
   %y = texpr.data "y" : !texpr.tensor<2, f32>
-  %c = texpr.scan t = 3 carry (%k = %y) each (%e = %x at batch -2147483647) {
+  %c = texpr.scan t = 3 carry (%k = %y : !texpr.tensor<2, f32>) each (%e = %x at batch -2147483647 : !texpr.tensor<2, f32>) {
     texpr.yield carry (%k)
   }
 }
 
-// CHECK: %c = texpr.scan t = 3 carry (%k = %y) each (%e = %x at batch -2147483647) {
-// CHECK-NEXT: ^^^^^^^^^^^
+// CHECK: %c = texpr.scan t = 3 carry (%k = %y : !texpr.tensor<2, f32>) each (%e = %x at batch -2147483647 : !texpr.tensor<2, f32>) {
+// CHECK-NEXT: {{\^+}}
 // CHECK-NEXT: a row has at most 1000 axes
