@@ -35,6 +35,7 @@ from ocannl.dialects.kernel import CopyOp, LaunchOp
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import COLUMNS, ROWS, MmaOp
+from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.loops import LoadOp, StoreOp
 from ocannl.lowering.kernels.registers import register_variables
 from ocannl.lowering.pipelines import parse_text
@@ -134,6 +135,9 @@ def executed(launch: LaunchOp) -> Iterator[tuple[Operation, float]]:
     for op in launch.body.walk():
         times, around = 1.0, [scope for scope in scopes(op) if scope is not launch]
         for scope in around:
+            if isinstance(scope, PointOp):
+                times *= share(Bound(scope.number, scope.count), scope_sizes(op))
+                continue
             for p in scope.properties.values():
                 if isinstance(p, SpaceAttr):
                     times *= math.prod(size for _, size in p.data)

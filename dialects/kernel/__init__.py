@@ -63,6 +63,7 @@ from ocannl.dialects.kernel.launch import (
 )
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.kernel.own import OwnOp
+from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.loops.values import parse_array
 from ocannl.dialects.routine import check_no_arguments, parse_body
@@ -408,6 +409,9 @@ def _check_bounds(op: IRDLOperation, bounds: Sequence[Bound], sizes: Mapping[str
 
 KERNEL = Dialect(
     "kernel",
-    [LaunchOp, SharedOp, BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp, ForOp, WhereOp, IfOp, OwnOp],
+    [
+        *(LaunchOp, SharedOp, OwnOp, ForOp, WhereOp, IfOp, PointOp),
+        *(BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp),
+    ],
     [BoundsAttr],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -15,8 +15,17 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from ocannl.dialects.assign import check_space
-from ocannl.dialects.index.bounds import clashing_within
-from ocannl.dialects.index.linear import POSITION, Map, Space, SpaceAttr, parse_space, space_text
+from ocannl.dialects.index.bounds import Bound, clashing_within
+from ocannl.dialects.index.linear import (
+    POSITION,
+    Linear,
+    Map,
+    MapAttr,
+    Space,
+    SpaceAttr,
+    parse_space,
+    space_text,
+)
 from ocannl.dialects.index.memref import RING, SWIZZLED, element_bytes, is_ring, is_swizzled
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition, print_parts
@@ -38,6 +47,8 @@ from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 BARRIER = "kernel.barrier"
 # The operation whose body runs in the threads in which a value holds.
 IF = "kernel.if"
+# The operation whose body runs at the point of a space that has a number.
+POINT = "kernel.point"
 # The operation that declares an array of each thread.
 OWN = "kernel.own"
 
@@ -144,10 +155,23 @@ class LaunchOp(StepOp):
         turns = {name for scope in scopes(store) for name in _turns(scope)}
         for space, free in ((self.grid, set[str]()), (self.block, turns)):
             known = {name: size for name, size in sizes.items() if name not in free}
-            clashing = clashing_within(static_part(store), known, bounds)
+            clashing = clashing_within(_determined_by(store, known, bounds), known, bounds)
             shared = [name for name, _ in space.data if name in clashing]
             if shared:
                 raise VerifyException(f"threads that differ in `{shared[0]}` store to the same cell")
+
+
+def _determined_by(store: StoreOp, sizes: Mapping[str, int], bounds: Sequence[Bound]) -> Map:
+    """What the place of a store determines: its indices, and the numbers of points that follow from them."""
+    found = static_part(store)
+    for scope in scopes(store):
+        if scope.name == POINT and not clashing_within(found, sizes, bounds) & set(_variables(scope)):
+            found = (*found, *_numbers(scope))
+    return found
+
+
+def _variables(scope: Operation) -> tuple[str, ...]:
+    return tuple(name for p in scope.properties.values() if isinstance(p, SpaceAttr) for name in p.names)
 
 
 def parse_array_type(parser: Parser, array: str) -> MemRefType[Attribute]:
@@ -228,6 +252,16 @@ class TogetherOp(OwnOperation):
                     raise VerifyException(
                         f"all threads of a block come here together, but `{bound}` depends on `{name}`"
                     )
+        for number in (n for scope in scopes(self) if scope.name == POINT for n in _numbers(scope)):
+            for name in divergent & set(number.names):
+                raise VerifyException(
+                    f"all threads of a block come here together, but `{number}` depends on `{name}`"
+                )
+
+
+def _numbers(scope: Operation) -> tuple[Linear, ...]:
+    """The index expressions among the properties of an operation."""
+    return tuple(n for p in scope.properties.values() if isinstance(p, MapAttr) for n in p.data)
 
 
 def _is_if(scope: Operation) -> bool:
@@ -238,9 +272,9 @@ def _turns(scope: Operation) -> tuple[str, ...]:
     """The variables of a loop that has a barrier in its body, so that threads begin each iteration
     together.
     """
-    if isinstance(scope, LaunchOp) or not any(op.name == BARRIER for op in scope.regions[0].block.ops):
+    if isinstance(scope, LaunchOp) or scope.name == POINT:
         return ()
-    return tuple(name for p in scope.properties.values() if isinstance(p, SpaceAttr) for name in p.names)
+    return _variables(scope) if any(op.name == BARRIER for op in scope.regions[0].block.ops) else ()
 
 
 def _thread_names(scope: Operation) -> list[str]:

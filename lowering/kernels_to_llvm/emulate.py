@@ -29,6 +29,7 @@ from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.kernel.own import OwnOp
+from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess
@@ -144,6 +145,8 @@ class EmulatedKernel(ThreadEmitter):
                     self.for_together(op)
                 case WhereOp():
                     self.in_bounds(op.where.data, partial(self.emit_together, op.body.block.ops))
+                case PointOp():
+                    self.at_number(op, partial(self.emit_together, op.body.block.ops))
                 case _:
                     raise AssertionError(f"{op.name} waits for other threads")
         self.emit_phase(phase)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.bounds import Bound
-from ocannl.dialects.index.linear import Space
+from ocannl.dialects.index.linear import Linear, Space
 from ocannl.dialects.kernel import BlockReduction
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -17,19 +18,34 @@ from ocannl.lowering.llvm.types import ValueType
 UNROLLED_PARTS = 8
 
 
-def variables(b: FunctionBuilder, number: str, space: Space) -> dict[str, Position]:
-    """The variables of a space at its point `number`, an `i32`; the last varies fastest."""
+def variables(b: FunctionBuilder, number: str, space: Space, depth: int | None = None) -> dict[str, Position]:
+    """The variables of a space at its point `number`, an `i32`, which is known in an open scope; the last
+    varies fastest.
+    """
     found: dict[str, Position] = {}
+    depth = b.depth if depth is None else depth
     for place, (name, size) in reversed(list(enumerate(space))):
         if size == 1:
             found[name] = Position(None, 0)
             continue
         is_first = all(s == 1 for _, s in space[:place])
-        value = number if is_first else b.emit(f"urem i32 {number}, {size}")
+        value = number if is_first else b.emit_at(depth, f"urem i32 {number}, {size}")
         if not is_first:
-            number = b.emit(f"udiv i32 {number}, {size}")
-        found[name] = Position(b.emit(f"zext i32 {value} to i64"), 0, b.depth)
+            number = b.emit_at(depth, f"udiv i32 {number}, {size}")
+        found[name] = Position(b.emit_at(depth, f"zext i32 {value} to i64"), 0, depth)
     return found
+
+
+def numbered(
+    b: FunctionBuilder, number: Linear, space: Space, positions: Mapping[str, Position]
+) -> tuple[str, dict[str, Position]]:
+    """An `i1`, whether a space has a point with a number; and its variables there."""
+    value, constant, depth = linear_value(b, Address(number.terms, number.constant), positions)
+    if constant:
+        value = b.emit_at(depth, f"add i64 {value}, {constant}")
+    short = b.emit_at(depth, f"trunc i64 {value} to i32")
+    inside = b.emit_at(depth, f"icmp ult i32 {short}, {math.prod(size for _, size in space)}")
+    return inside, variables(b, short, space, depth)
 
 
 def holds(b: FunctionBuilder, bounds: Sequence[Bound], positions: dict[str, Position]) -> str:

@@ -17,6 +17,7 @@ from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.kernel.own import OwnOp
+from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.lowering.kernels.registers import (
     Point,
@@ -27,7 +28,7 @@ from ocannl.lowering.kernels.registers import (
     needs_all_threads,
     points,
 )
-from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
+from ocannl.lowering.kernels_to_llvm.numbers import holds, numbered, variables
 from ocannl.lowering.kernels_to_llvm.thread_values import ThreadValues
 from ocannl.lowering.llvm.accumulators import combine, neutral
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -79,6 +80,8 @@ class ThreadEmitter(ThreadValues):
                 self.where(op)
             case IfOp():
                 self.branch(op)
+            case PointOp():
+                self.point(op)
             case ForOp():
                 self.repeat(op)
             case CopyOp():
@@ -143,6 +146,21 @@ class ThreadEmitter(ThreadValues):
         (here,) = self.points(self.over[op.condition])
         branch = self.b.open_branch(self.values[op.condition].at(here))
         self.emit_ops(op.body.block.ops)
+        self.b.close_branch(branch)
+
+    def point(self, op: PointOp) -> None:
+        """Runs the body at the point of a number: once for each point of the register variables in that."""
+        for at in points(self.bounded_registers(op), self.sizes):
+            self.at(at, partial(self.at_number, op, partial(self.emit_ops, op.body.block.ops)))
+
+    def at_number(self, op: PointOp, body: Callable[[], None]) -> None:
+        """Emits `body` in a branch that is taken where the space has a point with the number."""
+        inside, found = numbered(self.b, op.number, op.space.data, self.positions)
+        branch = self.b.open_branch(inside)
+        self.positions.update(found)
+        body()
+        for name in found:
+            del self.positions[name]
         self.b.close_branch(branch)
 
     def bounded_registers(self, op: Operation) -> Variables:

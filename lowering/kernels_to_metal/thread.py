@@ -31,6 +31,7 @@ from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.own import OwnOp
+from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.far_angle_op import FarAngleOp
@@ -52,7 +53,7 @@ from ocannl.lowering.kernels_to_metal.types import (
 )
 
 # Operations with control flow, or that synchronize threads: all others run at each point of the registers.
-CONTROL = (ReduceOp, WhereOp, IfOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
+CONTROL = (ReduceOp, WhereOp, IfOp, PointOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
 
 
 class ThreadWriter(TextWriter):
@@ -139,6 +140,8 @@ class ThreadWriter(TextWriter):
                 taken = f"if ({self.values[op.condition]})"
                 with self.loops(self.free(self.over[op.condition])), self.braces(taken):
                     self.write_ops(op.body.block.ops)
+            case PointOp():
+                self.point(op)
             case ForOp():
                 with self.space(op.space.data):
                     self.write_ops(op.body.block.ops)
@@ -248,6 +251,16 @@ class ThreadWriter(TextWriter):
     def where(self, op: WhereOp) -> None:
         with self.loops(self.registers_in_bounds(op)), self.bounded(op, op.where.data):
             self.write_ops(op.body.block.ops)
+
+    def point(self, op: PointOp) -> None:
+        """Writes the body where a space has a point with a number, in its variables there."""
+        terms, constant = op.number.terms, op.number.constant
+        with self.loops(self.registers_in_bounds(op)):
+            number = self.fresh()
+            self.line(f"const uint {number} = {self.linear(terms, constant, scope_sizes(op))};")
+            with self.braces(f"if ({number} < {op.count})"):
+                self.variables_of(number, op.space.data)
+                self.write_ops(op.body.block.ops)
 
     def registers_in_bounds(self, op: Operation) -> Variables:
         names = names_of(op)

@@ -121,8 +121,7 @@ def pipelined(
     depth = tile_depth(size, options.tile_bytes // (STAGES * bytes))
     # Small tiles are soon computed: a longer pipeline hides the latency of their copies.
     stages = max(STAGES, min(options.stages, options.tile_bytes // (depth * bytes)))
-    pipeline = Pipeline(draft, operands, k, size, depth, min(stages, -(-size // depth)))
-    outer = tuple((n, s) for n, s in reduce.space.data if n != k)
+    pipeline = Pipeline(draft, operands, found.outer, k, size, depth, stages)
 
     def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]) -> list[Operation]:
         for load, operand, (array, slot) in zip(loads, operands, arrays, strict=True):
@@ -133,7 +132,7 @@ def pipelined(
         split_reduction(reduce, k, k, depth, [Bound(deep, size)] if size % depth else [])
         return [*later, reduce]
 
-    arrays, before, tiled = pipeline.reduction(reduce.accum.data, outer, work)
+    arrays, before, tiled = pipeline.reduction(reduce.accum.data, work)
     reduce.result.replace_uses_with_if(tiled.result, lambda use: not isinstance(use.operation, YieldOp))
     return [*arrays, *before], tiled
 

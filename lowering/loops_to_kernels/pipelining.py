@@ -2,11 +2,13 @@
 
 Each operand has a ring of arrays, one for each stage of the pipeline. While the block works on the tiles of
 one step, asynchronous copies bring those of the next steps (as in CUTLASS, "multistage" pipelines). One
-barrier a step is enough: a buffer that is overwritten was last read a step ago.
+barrier a step is enough: a buffer that is overwritten was last read a step ago. Where the reduction has
+several variables, as a convolution has, steps are counted over all of them, so that the pipeline goes on.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +17,12 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
-from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.linear import Linear, Map, Space, identity_map
 from ocannl.dialects.index.memref import RING, SWIZZLED, SWIZZLED_RING, element_bytes, element_type
 from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
+from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
@@ -61,51 +64,56 @@ class TiledOperand:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A reduction over `size` values of a variable `k`, in steps of `depth`; `stages` of them are in memory.
+    """A reduction over the variables `outer` and over `size` values of a variable `k`, in steps of `depth`;
+    at most `most_stages` of them are in memory.
 
     With one stage there is no overlap: tiles are copied while nothing is computed.
     """
 
     draft: Draft
     operands: Sequence[TiledOperand]
+    outer: Space
     k: str
     size: int
     depth: int
-    stages: int
+    most_stages: int
 
     @property
     def steps(self) -> int:
+        """Those along `k`, at each point of the outer variables."""
         return -(-self.size // self.depth)
+
+    @property
+    def stages(self) -> int:
+        return max(1, min(self.most_stages, self.steps * math.prod(size for _, size in self.outer)))
 
     def reduction(
         self,
         accum: str,
-        outer: Space,
         work: Callable[[Sequence[tuple[SSAValue, Map]], Linear, list[Operation]], list[Operation]],
     ) -> tuple[list[Operation], list[Operation], ReduceOp]:
-        """The shared arrays, the prologue that fills the pipeline, and the reduction over `outer` and the
-        steps.
+        """The shared arrays, the prologue that fills the pipeline, and the reduction.
 
         `work` makes the operations of one step, of which the last is a reduction. It takes the arrays, each
         with the slot in its ring, the value of `k`, and the copies for a later step, which it has to insert.
         """
         step = self.draft.names.fresh(f"{self.k}_block")
-        arrays = [self.array(operand) for operand in self.operands]
-        slot: Map = (Linear.var(step),) if self.stages > 1 else ()
+        space = (*self.outer, (step, self.steps))
+        arrays, number = [self.array(operand) for operand in self.operands], numbered(space)
         ahead = self.stages - 1
-        later = self.fetch(arrays, Linear(((step, 1),), ahead)) if ahead else []
+        slot: Map = (number,) if ahead else ()
+        later = self.fetch(arrays, space, number + Linear((), ahead)) if ahead else []
         tile = work([(array.result, slot) for array in arrays], self.deep(Linear.var(step)), later)
-        before: list[Operation] = []
+        before = [op for k in range(ahead) for op in self.fetch(arrays, space, Linear((), k))]
         if ahead:
-            before = [op for k in range(ahead) for op in self.fetch(arrays, Linear((), k))]
             body = [WaitOp(ahead - 1), BarrierOp(), *tile]
         else:
-            copies = [self.copy(o, a, Linear.var(step)) for o, a in zip(self.operands, arrays, strict=True)]
-            body = [BarrierOp(), *copies, BarrierOp(), *tile]
-        if ahead and outer:
-            inner = self.over(((step, self.steps),), accum, body)
-            return list(arrays), [], self.over(outer, accum, [WaitOp(0), BarrierOp(), *before, inner])
-        space = (*outer, (step, self.steps))
+            body = [
+                BarrierOp(),
+                *self.copies(arrays, identity_map(n for n, _ in space), ()),
+                BarrierOp(),
+                *tile,
+            ]
         return list(arrays), before, self.over(space, accum, body)
 
     def over(self, space: Space, accum: str, body: Sequence[Operation]) -> ReduceOp:
@@ -125,15 +133,28 @@ class Pipeline:
         space = swizzled if operand.is_swizzled else plain
         return SharedOp(MemRefType(type, (self.stages, *shape) if is_ring else shape, memory_space=space))
 
-    def fetch(self, arrays: Sequence[SharedOp], step: Linear) -> list[Operation]:
-        """Starts the asynchronous copies of the tiles of a step, as one group."""
-        pairs = zip(self.operands, arrays, strict=True)
-        return [*(self.copy(operand, array, step) for operand, array in pairs), CommitOp()]
+    def fetch(self, arrays: Sequence[SharedOp], space: Space, number: Linear) -> list[Operation]:
+        """Starts the asynchronous copies of the tiles of the step with a number, as one group."""
+        if not self.outer:
+            return [*self.copies(arrays, (number,), (number,)), CommitOp()]
+        if number.is_constant:
+            return [*self.copies(arrays, digits(number.constant, space), (number,)), CommitOp()]
+        points = tuple((self.draft.names.fresh(name), size) for name, size in space)
+        copies = self.copies(arrays, identity_map(name for name, _ in points), (number,))
+        return [PointOp(points, number, Region(Block(copies))), CommitOp()]
 
-    def copy(self, operand: TiledOperand, array: SharedOp, step: Linear) -> CopyOp:
+    def copies(self, arrays: Sequence[SharedOp], point: Map, slot: Map) -> list[CopyOp]:
+        """The copies of the tiles of a step, a point of the outer variables and of steps along `k`, into a
+        slot of the rings.
+        """
+        pairs = zip(self.operands, arrays, strict=True)
+        return [self.copy(operand, array, point, slot) for operand, array in pairs]
+
+    def copy(self, operand: TiledOperand, array: SharedOp, point: Map, slot: Map) -> CopyOp:
         """The copy of a tile, with coalesced reads where the operand is contiguous along one of its
         variables.
         """
+        *outer, step = point
         draft, side = self.draft, operand.side
         grid = dict(draft.grid)
         start = Linear.of({n: c for n, c in draft.values[side].terms if n in grid})
@@ -146,14 +167,32 @@ class Pipeline:
         space: Space = ((self.k, self.depth), (side, operand.tile))
         if abs(flatten(operand.node, operand.indices).stride(self.k)) == 1:
             space = space[::-1]
-        source = tuple(index.substitute({self.k: deep, side: across}) for index in operand.indices)
-        place = operand.place(Linear.var(side), Linear.var(self.k))
-        target = (step, *place) if self.stages > 1 else place
-        return whole((operand.node, source), (array.result, target), space, where, self.stages > 1)
+        values = {name: at for (name, _), at in zip(self.outer, outer, strict=True)}
+        values |= {self.k: deep, side: across}
+        source = tuple(index.substitute(values) for index in operand.indices)
+        target = (*slot, *operand.place(Linear.var(side), Linear.var(self.k)))
+        return whole((operand.node, source), (array.result, target), space, where, bool(slot))
 
     def last(self, step: Linear) -> int:
-        """The number of steps up to the last one that an index expression reaches."""
+        """The number of steps along `k` up to the last one that an index expression reaches."""
         return step.constant + (self.steps if step.terms else 1)
+
+
+def numbered(space: Space) -> Linear:
+    """The number of a point of a space, of which the last variable varies fastest."""
+    total = Linear()
+    for name, size in space:
+        total = total * size + Linear.var(name)
+    return total
+
+
+def digits(number: int, space: Space) -> Map:
+    """The point of a space that has a number."""
+    found: list[Linear] = []
+    for _, size in reversed(space):
+        number, digit = divmod(number, size)
+        found.append(Linear((), digit))
+    return tuple(reversed(found))
 
 
 def whole(

@@ -139,8 +139,7 @@ class TensorCoreKernel:
     def launch(self) -> LaunchOp:
         draft, reduce = self.draft, self.found.reduce
         epilogue = [op for op in detached(self.nest) if op is not reduce]
-        outer = tuple((n, s) for n, s in reduce.space.data if n != self.found.k)
-        arrays, before, tiled = self.pipeline.reduction("add", outer, self.products)
+        arrays, before, tiled = self.pipeline.reduction("add", self.products)
         reduce.result.replace_all_uses_with(tiled.result)
         reduce.erase()
         draft.substitute(epilogue)
@@ -220,14 +219,14 @@ def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options:
     if options.warpgroups and tiles.fits_warpgroups:
         depth = SWIZZLED_BYTES // bytes
         operands = [replace(o, padding=0, is_swizzled=True) for o in tile_operands(found, tiles, depth)]
-        stages = min(WARPGROUP_STAGES, most // stage_bytes(depth, operands), -(-size // depth))
-        return Pipeline(draft, operands, found.k, size, depth, stages)
+        stages = min(WARPGROUP_STAGES, most // stage_bytes(depth, operands))
+        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]
     depth, operands = next((c for c in choices if STAGES * stage_bytes(*c) <= most), choices[-1])
-    stages = min(STAGES, most // stage_bytes(depth, operands), -(-size // depth))
-    return Pipeline(draft, operands, found.k, size, depth, stages)
+    stages = min(STAGES, most // stage_bytes(depth, operands))
+    return Pipeline(draft, operands, found.outer, found.k, size, depth, stages)
 
 
 def stage_bytes(depth: int, operands: Sequence[TiledOperand]) -> int:

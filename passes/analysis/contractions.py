@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 
+from ocannl.dialects.index.linear import Space
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.nests import names_in, reduction_work
 from ocannl.passes.analysis.strides import contiguous
@@ -29,6 +30,11 @@ class Contraction:
     row: str
     column: str
     k: str
+
+    @property
+    def outer(self) -> Space:
+        """The variables of the reduction but for `k`."""
+        return tuple((name, size) for name, size in self.reduce.space.data if name != self.k)
 
 
 def find_contraction(nest: NestOp) -> Contraction | None:

@@ -504,3 +504,40 @@ loops.func @f {
 }
 
 // CHECK: `kernel.launch`: the elements of a shared array lie row by row, found the layout strided<[2]>
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 8) {
+    kernel.point (i = 2, j = 4) number t {
+      kernel.barrier
+    }
+  }
+}
+
+// CHECK: `kernel.barrier`: all threads of a block come here together, but `t` depends on `t`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<2x3xf32>
+  kernel.launch "x" block (t = 8) {
+    %c = arith.constant 1.0 : f32
+    kernel.point (i = 2, j = 3) number t {
+      loops.store %c, %x[i, 0]
+    }
+  }
+}
+
+// CHECK: threads that differ in `t` store to the same cell
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 8) {
+    kernel.point (i = 2) number t - 1 {
+    }
+  }
+}
+
+// CHECK: `kernel.point`: points are counted from 0 on, but `t - 1` may be negative

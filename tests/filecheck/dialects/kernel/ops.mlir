@@ -83,6 +83,16 @@ loops.func @kernels indices (batch_n = 4) {
       %q = loops.load %ring[s, 0, 0]
     }
   }
+  // CHECK:         kernel.launch "by number" block (t = 6) {
+  // CHECK-NEXT:      kernel.point (i = 2, k = 3) number t {
+  // CHECK-NEXT:        %two = arith.constant
+  // CHECK-NEXT:        loops.store %two, %w[i, k]
+  kernel.launch "by number" block (t = 6) {
+    kernel.point (i = 2, k = 3) number t {
+      %two = arith.constant 2.000000e+00 : f32
+      loops.store %two, %w[i, k]
+    }
+  }
   // CHECK:         kernel.launch "on tensor cores" block (l = 32) registers (h = 2, q = 2, c = 2, e = 2) {
   // CHECK:           %d1 = kernel.mma %a1, %b1 rows (h) deep (q) columns (c)
   // CHECK:           %d2 = kernel.mma %a2, %b2 rows (h) deep (q, e) columns (c)
