@@ -120,7 +120,8 @@ def counts(launch: LaunchOp) -> Counts:
 def copied(op: CopyOp) -> float:
     """How many elements a copy reads on average; zeros are written in place of others."""
     sizes = scope_sizes(op) | dict(op.space.data)
-    return math.prod(size for _, size in op.space.data) * math.prod(share(b, sizes) for b in op.bounds)
+    bounds = [*op.bounds, *([Bound(op.at.number, op.at.count)] if op.at else [])]
+    return math.prod(size for _, size in op.space.data) * math.prod(share(b, sizes) for b in bounds)
 
 
 def kind_of(op: MmaOp) -> str:
@@ -136,7 +137,7 @@ def executed(launch: LaunchOp) -> Iterator[tuple[Operation, float]]:
         times, around = 1.0, [scope for scope in scopes(op) if scope is not launch]
         for scope in around:
             if isinstance(scope, PointOp):
-                times *= share(Bound(scope.number, scope.count), scope_sizes(op))
+                times *= share(Bound(scope.at.number, scope.at.count), scope_sizes(op))
                 continue
             for p in scope.properties.values():
                 if isinstance(p, SpaceAttr):
@@ -171,7 +172,7 @@ def cached(launch: LaunchOp) -> Iterator[int]:
     for op in launch.body.walk():
         if isinstance(op, LoadOp | StoreOp) and isinstance(op.node.owner, NodeOp):
             sizes = scope_sizes(op)
-            moving = [name for name, _ in flatten(op.node, op.indices.data).terms if name not in grid]
+            moving = moving_names(op) - grid
             elements = math.prod(sizes.get(name, 1) for name in moving)
             bytes = min(elements, math.prod(memref_shape(op.node))) * element_bytes(op.node)
             if isinstance(op, LoadOp):
@@ -179,6 +180,15 @@ def cached(launch: LaunchOp) -> Iterator[int]:
             else:
                 stored += bytes
     yield launch.blocks * (stored + sum(loaded.values()))
+
+
+def moving_names(op: LoadOp | StoreOp) -> set[str]:
+    """The variables that the place of an access depends on; those of a point depend on its number."""
+    names = {name for name, _ in flatten(op.node, op.indices.data).terms}
+    for scope in scopes(op):
+        if isinstance(scope, PointOp) and names & set(scope.space.names):
+            names = names - set(scope.space.names) | set(scope.at.number.names)
+    return names
 
 
 def touched(launch: LaunchOp) -> Counter[SSAValue]:

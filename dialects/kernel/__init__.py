@@ -63,7 +63,7 @@ from ocannl.dialects.kernel.launch import (
 )
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.kernel.own import OwnOp
-from ocannl.dialects.kernel.point import PointOp
+from ocannl.dialects.kernel.point import Numbered, PointOp, parse_numbered
 from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.loops.values import parse_array
 from ocannl.dialects.routine import check_no_arguments, parse_body
@@ -102,6 +102,9 @@ class CopyOp(TogetherOp):
     neighbours are one access to memory: a thread takes all of them. Barriers before and after are the
     kernel's. Where a bound does not hold, the target gets zero.
 
+    `at (b = 8, h = 7) number 16*t + i` adds variables, those of the point with the number; where there is
+    no such point, the target gets zero, too.
+
     The elements of an `async` copy are visible to the thread after a `kernel.wait`, to others after a
     barrier.
     """
@@ -113,6 +116,8 @@ class CopyOp(TogetherOp):
     target_map = prop_def(MapAttr)
     space = prop_def(SpaceAttr)
     where = opt_prop_def(BoundsAttr)
+    points = opt_prop_def(SpaceAttr)
+    numbers = opt_prop_def(MapAttr)
     width = opt_prop_def(IntAttr)
     asynchronous = opt_prop_def(UnitAttr)
 
@@ -125,6 +130,7 @@ class CopyOp(TogetherOp):
         *,
         by: int = 1,
         is_async: bool = False,
+        at: Numbered | None = None,
     ) -> None:
         Operation.__init__(
             self,
@@ -134,6 +140,8 @@ class CopyOp(TogetherOp):
                 target_map=MapAttr(tuple(target[1])),
                 space=SpaceAttr(space),
                 where=BoundsAttr(tuple(where)) if where else None,
+                points=None if at is None else SpaceAttr(at.space),
+                numbers=None if at is None else MapAttr((at.number,)),
                 width=IntAttr(by) if by > 1 else None,
                 asynchronous=UnitAttr() if is_async else None,
             ),
@@ -152,10 +160,20 @@ class CopyOp(TogetherOp):
     def bounds(self) -> tuple[Bound, ...]:
         return () if self.where is None else self.where.data
 
+    @property
+    def at(self) -> Numbered | None:
+        """The point whose variables the source has besides those of the copy."""
+        if self.points is None or self.numbers is None:
+            return None
+        (number,) = self.numbers.data
+        return Numbered(self.points.data, number)
+
     def print(self, printer: Printer) -> None:
         print_parts(printer, " async " if self.is_async else " ", self.source, map_text(self.source_map.data))
         print_parts(printer, " to ", self.target, map_text(self.target_map.data))
         printer.print_string(f" over {space_text(self.space.data)}")
+        if self.at is not None:
+            printer.print_string(f" at {self.at}")
         if self.by > 1:
             printer.print_string(f" by {self.by}")
         if self.bounds:
@@ -169,11 +187,12 @@ class CopyOp(TogetherOp):
         target = parse_array(parser, ARRAY), parse_map(parser)
         parser.parse_characters("over")
         space = parse_space(parser)
+        at = parse_numbered(parser) if parser.parse_optional_keyword("at") else None
         by = 1
         if parser.parse_optional_keyword("by"):
             by = parser.parse_integer(allow_boolean=False, allow_negative=False)
         where = parse_bounds(parser) if parser.parse_optional_keyword("where") else ()
-        return cls(source, target, space, where, by=by, is_async=is_async)
+        return cls(source, target, space, where, by=by, is_async=is_async, at=at)
 
     def verify_(self) -> None:
         super().verify_()
@@ -187,7 +206,11 @@ class CopyOp(TogetherOp):
         check_fresh(self, self.space.names)
         sizes, bounds = {**scope_sizes(self), **dict(self.space.data)}, [*scope_bounds(self), *self.bounds]
         _check_bounds(self, self.bounds, sizes)
-        check_access(self, self.source, self.source_map.data, sizes, bounds)
+        own: dict[str, int] = {}
+        if self.at is not None:
+            self.at.check(self, sizes)
+            own = dict(self.at.space)
+        check_access(self, self.source, self.source_map.data, sizes | own, bounds)
         check_access(self, self.target, self.target_map.data, sizes, scope_bounds(self))
         check_slot(self, self.target, self.target_map.data)
         fault = self.fault_of_neighbours(self.by)
@@ -221,6 +244,8 @@ class CopyOp(TogetherOp):
             place = node.offset.data if isinstance(node, NodeOp) and node.offset is not None else 0
             if place % (by * element_bytes(array)):
                 return f"{by} neighbours are not aligned where the arena has the array"
+        if self.at is not None and self.at.number.coefficient(last):
+            return f"{by} neighbours along `{last}` are at other points"
         for bound in self.bounds:
             others = [step for name, step in bound.index.terms if name != last]
             moves = bound.index.coefficient(last)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, Region
-from xdsl.irdl import prop_def, region_def, traits_def
+from xdsl.irdl import IRDLOperation, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
@@ -28,6 +30,38 @@ from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.routine import check_no_arguments, parse_body
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """The point of a space that has a number, if there is one."""
+
+    space: Space
+    number: Linear
+
+    @property
+    def count(self) -> int:
+        """The points of the space."""
+        return math.prod(size for _, size in self.space)
+
+    def __str__(self) -> str:
+        return f"{space_text(self.space)} number {self.number}"
+
+    def check(self, op: IRDLOperation, sizes: Mapping[str, int]) -> None:
+        """Raises `VerifyException` where variables are not fresh, or the number may be negative."""
+        names = tuple(name for name, _ in self.space)
+        check_space(op, names)
+        check_fresh(op, names)
+        check_names(op, self.number.names, sizes)
+        extremes = self.number.extremes(sizes)
+        if extremes is not None and extremes[0] < 0:
+            raise VerifyException(f"points are counted from 0 on, but `{self.number}` may be negative")
+
+
+def parse_numbered(parser: Parser) -> Numbered:
+    space = parse_space(parser)
+    parser.parse_characters("number")
+    return Numbered(space, parse_linear(parser))
+
+
 @operation_definition
 class PointOp(OwnOperation):
     """`kernel.point (i = 3, j = 3, c = 2) number step + 2 { ... }`: the body at the point that has a number.
@@ -42,36 +76,23 @@ class PointOp(OwnOperation):
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
-    def __init__(self, space: Space, number: Linear, body: Region) -> None:
-        properties = {"space": SpaceAttr(space), "numbers": MapAttr((number,))}
+    def __init__(self, at: Numbered, body: Region) -> None:
+        properties = {"space": SpaceAttr(at.space), "numbers": MapAttr((at.number,))}
         Operation.__init__(self, properties=properties, regions=[body])
 
     @property
-    def number(self) -> Linear:
+    def at(self) -> Numbered:
         (number,) = self.numbers.data
-        return number
-
-    @property
-    def count(self) -> int:
-        """The points of the space."""
-        return math.prod(size for _, size in self.space.data)
+        return Numbered(self.space.data, number)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {space_text(self.space.data)} number {self.number} ")
+        printer.print_string(f" {self.at} ")
         printer.print_region(self.body, print_empty_block=False)
 
     @classmethod
     def parse(cls, parser: Parser) -> PointOp:
-        space = parse_space(parser)
-        parser.parse_characters("number")
-        return cls(space, parse_linear(parser), parse_body(parser))
+        return cls(parse_numbered(parser), parse_body(parser))
 
     def verify_(self) -> None:
         check_no_arguments(self.body)
-        check_space(self, self.space.names)
-        check_fresh(self, self.space.names)
-        sizes = scope_sizes(self)
-        check_names(self, self.number.names, sizes)
-        extremes = self.number.extremes(sizes)
-        if extremes is not None and extremes[0] < 0:
-            raise VerifyException(f"points are counted from 0 on, but `{self.number}` may be negative")
+        self.at.check(self, scope_sizes(self))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.bounds import Bound
-from ocannl.dialects.index.linear import Linear, Space
+from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import BlockReduction
+from ocannl.dialects.kernel.point import Numbered
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import linear_value
@@ -36,16 +36,17 @@ def variables(b: FunctionBuilder, number: str, space: Space, depth: int | None =
     return found
 
 
-def numbered(
-    b: FunctionBuilder, number: Linear, space: Space, positions: Mapping[str, Position]
+def point_of(
+    b: FunctionBuilder, at: Numbered, positions: Mapping[str, Position]
 ) -> tuple[str, dict[str, Position]]:
     """An `i1`, whether a space has a point with a number; and its variables there."""
-    value, constant, depth = linear_value(b, Address(number.terms, number.constant), positions)
+    address = Address(at.number.terms, at.number.constant)
+    value, constant, depth = linear_value(b, address, positions)
     if constant:
         value = b.emit_at(depth, f"add i64 {value}, {constant}")
     short = b.emit_at(depth, f"trunc i64 {value} to i32")
-    inside = b.emit_at(depth, f"icmp ult i32 {short}, {math.prod(size for _, size in space)}")
-    return inside, variables(b, short, space, depth)
+    inside = b.emit_at(depth, f"icmp ult i32 {short}, {at.count}")
+    return inside, variables(b, short, at.space, depth)
 
 
 def holds(b: FunctionBuilder, bounds: Sequence[Bound], positions: dict[str, Position]) -> str:

@@ -17,7 +17,7 @@ from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.kernel.own import OwnOp
-from ocannl.dialects.kernel.point import PointOp
+from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.lowering.kernels.registers import (
     Point,
@@ -28,7 +28,7 @@ from ocannl.lowering.kernels.registers import (
     needs_all_threads,
     points,
 )
-from ocannl.lowering.kernels_to_llvm.numbers import holds, numbered, variables
+from ocannl.lowering.kernels_to_llvm.numbers import holds, point_of, variables
 from ocannl.lowering.kernels_to_llvm.thread_values import ThreadValues
 from ocannl.lowering.llvm.accumulators import combine, neutral
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -155,7 +155,7 @@ class ThreadEmitter(ThreadValues):
 
     def at_number(self, op: PointOp, body: Callable[[], None]) -> None:
         """Emits `body` in a branch that is taken where the space has a point with the number."""
-        inside, found = numbered(self.b, op.number, op.space.data, self.positions)
+        inside, found = point_of(self.b, op.at, self.positions)
         branch = self.b.open_branch(inside)
         self.positions.update(found)
         body()
@@ -339,12 +339,21 @@ class ThreadEmitter(ThreadValues):
         """The access that a thread reads, at the start of the array where a bound does not hold; and an `i1`,
         whether all hold.
         """
+        at_point = "true" if op.at is None else self.move_to(op.at)
         access = self.access(op.source, op.source_map.data)
-        if not op.bounds:
+        if op.at is None and not op.bounds:
             return access, "true"
         inside = holds(self.b, op.bounds, self.positions)
+        if op.at is not None:
+            inside = self.b.emit(f"and i1 {inside}, {at_point}")
         pointer = self.b.emit(f"select i1 {inside}, ptr {access.at(0)}, ptr {self.pointers[op.source]}")
         return self.element(op.source, pointer, Address((), 0), {}), inside
+
+    def move_to(self, at: Numbered) -> str:
+        """Gives variables the values of a point; returns an `i1`, whether there is such a point."""
+        inside, found = point_of(self.b, at, self.positions)
+        self.positions.update(found)
+        return inside
 
     def copy_load(self, op: CopyOp) -> str:
         """Loads the elements that a thread copies at a time, or zeros where a bound does not hold."""

@@ -31,7 +31,7 @@ from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.own import OwnOp
-from ocannl.dialects.kernel.point import PointOp
+from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.far_angle_op import FarAngleOp
@@ -254,13 +254,17 @@ class ThreadWriter(TextWriter):
 
     def point(self, op: PointOp) -> None:
         """Writes the body where a space has a point with a number, in its variables there."""
-        terms, constant = op.number.terms, op.number.constant
         with self.loops(self.registers_in_bounds(op)):
-            number = self.fresh()
-            self.line(f"const uint {number} = {self.linear(terms, constant, scope_sizes(op))};")
-            with self.braces(f"if ({number} < {op.count})"):
+            number = self.number(op.at, scope_sizes(op))
+            with self.braces(f"if ({number} < {op.at.count})"):
                 self.variables_of(number, op.space.data)
                 self.write_ops(op.body.block.ops)
+
+    def number(self, at: Numbered, sizes: Mapping[str, int]) -> str:
+        """Declares the number of a point."""
+        number = self.fresh()
+        self.line(f"const uint {number} = {self.linear(at.number.terms, at.number.constant, sizes)};")
+        return number
 
     def registers_in_bounds(self, op: Operation) -> Variables:
         names = names_of(op)
@@ -306,7 +310,7 @@ class ThreadWriter(TextWriter):
         *others, (last, size) = op.space.data or (("", 1),)
         space = (*others, (last, size // op.by))
         count, threads = math.prod(size for _, size in space), self.launch.threads
-        sizes = {**scope_sizes(op), **dict(op.space.data)}
+        sizes = {**scope_sizes(op), **dict(op.space.data), **dict(op.at.space if op.at else ())}
         source = self.place(op.source, op.source_map.data, sizes)
         target = self.place(op.target, op.target_map.data, sizes)
         turn, number = self.fresh(), self.fresh()
@@ -314,9 +318,14 @@ class ThreadWriter(TextWriter):
             self.line(f"const uint {number} = thread_number + {turn} * {threads};")
             with self.braces(f"if ({number} < {count})") if count % threads else nullcontext():
                 self.variables_of(number, space, {last: op.by})
-                with self.bounded(op, op.bounds):
+                tests = [self.condition(op, op.bounds)] if op.bounds else []
+                if op.at is not None:
+                    place = self.number(op.at, sizes)
+                    self.variables_of(place, op.at.space)
+                    tests.append(f"{place} < {op.at.count}")
+                with self.braces(f"if ({' && '.join(tests)})") if tests else nullcontext():
                     self.line(self.copied(source, target, op.by, loaded_type(op.target)))
-                if op.bounds:
+                if tests:
                     zero = f"{metal_type(loaded_type(op.target))}(0)"
                     with self.braces("else"):
                         for k in range(op.by):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -18,7 +19,8 @@ from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel.gpu import PROCESSORS, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
-from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded, split_reduction
+from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, split_reduction
+from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, tensor_core_contraction
@@ -42,20 +44,23 @@ STAGES = 2
 
 def contraction(nest: NestOp, options: KernelOptions) -> LaunchOp | None:
     """A kernel that computes tiles of a contraction, if a nest is one; some are for tensor cores."""
-    found = find_contraction(nest)
+    found = find_contraction(nest) or find_contraction(nest, merges=True)
     if found is None:
         return None
     if fits_tensor_cores(found, options.tensor_types):
         return tensor_core_contraction(nest, found, options)
     draft = Draft.of(nest)
-    tiles = tile_sizes(nest, found)
+    found, (rows, columns) = choose_rows(draft, nest, found, partial(tile_sizes, nest))
+    tiles = {found.row: rows, found.column: columns}
     split_sides(draft, nest, found, tiles)
     draft.group_blocks(found.row, found.column)
     ops = detached(nest)
     epilogue = [op for op in ops if op is not found.reduce]
     arrays, tiled = pipelined(draft, found, tiles, options)
     draft.substitute(epilogue)
-    return draft.launch(nest, [*constants(found, epilogue), *arrays, tiled, *guarded(draft.bounds, epilogue)])
+    return draft.launch(
+        nest, [*constants(found, epilogue), *arrays, tiled, *in_place(draft, found, epilogue)]
+    )
 
 
 def split_sides(draft: Draft, nest: NestOp, found: Contraction, tiles: dict[str, int]) -> None:
@@ -65,8 +70,11 @@ def split_sides(draft: Draft, nest: NestOp, found: Contraction, tiles: dict[str,
     """
     sides: dict[str, dict[str, Variables]] = {}
     for name, size in nest.space.data:
-        if name not in tiles:
+        if name not in (*found.rows, found.column):
             draft.grid.append((name, size))
+            continue
+        name = found.row if name in found.rows else name
+        if name in sides:
             continue
         *groups, inner = registers(tiles[name]) or (1,)
         lanes = WARP_ROWS if name == found.row else WARP_COLUMNS
@@ -86,16 +94,16 @@ def constants(found: Contraction, epilogue: list[Operation]) -> list[Operation]:
     return list[Operation](taken)
 
 
-def tile_sizes(nest: NestOp, found: Contraction) -> dict[str, int]:
-    """The sides of a tile, by row and column: the cheapest in whole rounds of blocks on all
-    multiprocessors.
+def tile_sizes(nest: NestOp, found: Contraction) -> tuple[int, tuple[int, int]]:
+    """The rows and the columns of a tile, the cheapest in whole rounds of blocks on all multiprocessors, and
+    its cost.
     """
 
     def cost(tile: tuple[int, int]) -> int:
         return -(-tile_count(nest, found, *tile) // PROCESSORS) * tile_work(*tile)
 
-    rows, columns = min(itertools.product(TILE_SIDES, TILE_SIDES), key=cost)
-    return {found.row: rows, found.column: columns}
+    tile = min(itertools.product(TILE_SIDES, TILE_SIDES), key=cost)
+    return cost(tile), tile
 
 
 def registers(tile: int) -> tuple[int, ...]:
@@ -114,8 +122,8 @@ def pipelined(
     size = dict(reduce.space.data)[k]
     loads = (found.left, found.right)
     operands = [
-        TiledOperand(load.node, load.indices.data, side, tiles[side], False, padding(load))
-        for load, side in zip(loads, (found.row, found.column), strict=True)
+        TiledOperand(load.node, load.indices.data, side, tiles[side], False, padding(load), merged=merged)
+        for load, side, merged in zip(loads, (found.row, found.column), (found.merged, ()), strict=True)
     ]
     bytes = sum(operand.bytes(1) for operand in operands)
     depth = tile_depth(size, options.tile_bytes // (STAGES * bytes))

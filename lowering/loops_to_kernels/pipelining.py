@@ -22,7 +22,7 @@ from ocannl.dialects.index.memref import RING, SWIZZLED, SWIZZLED_RING, element_
 from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
-from ocannl.dialects.kernel.point import PointOp
+from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
@@ -38,6 +38,7 @@ class TiledOperand:
         deep_rows: whether elements along the reduced variable are neighbours in shared memory.
         padding: elements added to each row there.
         is_swizzled: whether pieces of rows change places there.
+        merged: the nest's variables whose points, in order, `side` counts, where it is none of the nest.
     """
 
     node: SSAValue
@@ -47,6 +48,7 @@ class TiledOperand:
     deep_rows: bool
     padding: int
     is_swizzled: bool = False
+    merged: Space = ()
 
     def shape(self, depth: int) -> tuple[int, int]:
         """The shape of a tile in shared memory."""
@@ -141,7 +143,7 @@ class Pipeline:
             return [*self.copies(arrays, digits(number.constant, space), (number,)), CommitOp()]
         points = tuple((self.draft.names.fresh(name), size) for name, size in space)
         copies = self.copies(arrays, identity_map(name for name, _ in points), (number,))
-        return [PointOp(points, number, Region(Block(copies))), CommitOp()]
+        return [PointOp(Numbered(points, number), Region(Block(copies))), CommitOp()]
 
     def copies(self, arrays: Sequence[SharedOp], point: Map, slot: Map) -> list[CopyOp]:
         """The copies of the tiles of a step, a point of the outer variables and of steps along `k`, into a
@@ -162,7 +164,8 @@ class Pipeline:
         where: list[Bound] = []
         if self.last(step) * self.depth > self.size:
             where.append(Bound(deep, self.size))
-        if draft.sizes[side] % operand.tile:
+        at = Numbered(operand.merged, across) if operand.merged else None
+        if at is None and draft.sizes[side] % operand.tile:
             where.append(Bound(across, draft.sizes[side]))
         space: Space = ((self.k, self.depth), (side, operand.tile))
         if abs(flatten(operand.node, operand.indices).stride(self.k)) == 1:
@@ -171,7 +174,7 @@ class Pipeline:
         values |= {self.k: deep, side: across}
         source = tuple(index.substitute(values) for index in operand.indices)
         target = (*slot, *operand.place(Linear.var(side), Linear.var(self.k)))
-        return whole((operand.node, source), (array.result, target), space, where, bool(slot))
+        return whole((operand.node, source), (array.result, target), space, where, bool(slot), at)
 
     def last(self, step: Linear) -> int:
         """The number of steps along `k` up to the last one that an index expression reaches."""
@@ -201,13 +204,14 @@ def whole(
     space: Space,
     where: Sequence[Bound],
     is_async: bool,
+    at: Numbered | None = None,
 ) -> CopyOp:
     """A copy of as many elements at a time as alignment allows; asynchronous if hardware can copy so many."""
-    single = CopyOp(source, target, space, where)
+    single = CopyOp(source, target, space, where, at=at)
     size = element_bytes(source[0])
     counts = [most // size for most in reversed(ASYNC_BYTES) if most > size]
     by = next((count for count in counts if single.fault_of_neighbours(count) is None), 1)
-    return CopyOp(source, target, space, where, by=by, is_async=is_async and by * size in ASYNC_BYTES)
+    return CopyOp(source, target, space, where, by=by, is_async=is_async and by * size in ASYNC_BYTES, at=at)
 
 
 def within_block(draft: Draft, name: str) -> Linear:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type
@@ -19,7 +21,8 @@ from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, PROCESSORS, SWIZZLED_B
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
-from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
+from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached
+from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.passes.analysis.contractions import Contraction, tile_count, tile_work
@@ -108,10 +111,10 @@ class TensorCoreKernel:
     """
 
     def __init__(self, nest: NestOp, found: Contraction, options: KernelOptions) -> None:
-        self.nest, self.found = nest, found
         self.draft = draft = Draft.of(nest)
+        found, tiles = choose_rows(draft, nest, found, partial(choose_tiles, nest, options=options))
+        self.nest, self.found = nest, found
         self.fragments = FRAGMENTS[type(element_type(found.left.node))]
-        tiles = choose_tiles(nest, found, options)
         self.row, self.column = compose_sides(draft, found, tiles)
         draft.group_blocks(found.row, found.column)
         self.half = (draft.names.fresh(f"{found.k}_half"), 2)
@@ -122,7 +125,7 @@ class TensorCoreKernel:
 
     def place_variables(self) -> None:
         """Decides which variables are of the grid, of the block and of registers."""
-        draft, row, column, sides = self.draft, self.row, self.column, (self.found.row, self.found.column)
+        draft, row, column, sides = self.draft, self.row, self.column, (*self.found.rows, self.found.column)
         draft.grid += [(name, size) for name, size in self.nest.space.data if name not in sides]
         draft.block += [*row.get("warp", ()), *column.get("warp", ()), *row["lane"], *column["lane"]]
         # Those of a fragment come last, in the order of the instruction: so what one load of matrices gives
@@ -143,7 +146,7 @@ class TensorCoreKernel:
         reduce.result.replace_all_uses_with(tiled.result)
         reduce.erase()
         draft.substitute(epilogue)
-        return draft.launch(self.nest, [*arrays, *before, tiled, *guarded(draft.bounds, epilogue)])
+        return draft.launch(self.nest, [*arrays, *before, tiled, *in_place(draft, self.found, epilogue)])
 
     def products(
         self, arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]
@@ -197,19 +200,19 @@ def compose_sides(
     return row, column
 
 
-def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> WarpTiles:
-    """The tile that is cheapest in whole rounds of blocks on all multiprocessors; of equal ones, one for
-    warpgroups.
-    """
+def cost(nest: NestOp, found: Contraction, tiles: WarpTiles) -> int:
+    """That of whole rounds of blocks on all multiprocessors."""
+    blocks = tile_count(nest, found, tiles.rows, tiles.columns)
+    return -(-blocks // PROCESSORS) * tile_work(tiles.rows, tiles.columns, OPERAND_COST)
 
-    def cost(tiles: WarpTiles) -> int:
-        blocks = tile_count(nest, found, tiles.rows, tiles.columns)
-        return -(-blocks // PROCESSORS) * tile_work(tiles.rows, tiles.columns, OPERAND_COST)
 
+def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> tuple[int, WarpTiles]:
+    """The cheapest tile and its cost; of equal ones, one for warpgroups."""
     bytes = element_bytes(found.left.node)
     is_deep = dict(found.reduce.space.data)[found.k] * bytes >= SWIZZLED_BYTES
     first = WARPGROUP_TILES if options.warpgroups and is_deep and bytes == HALF_BYTES else ()
-    return min((*first, *TILES), key=cost)
+    costs = [(cost(nest, found, tiles), tiles) for tiles in (*first, *TILES)]
+    return min(costs, key=itemgetter(0))
 
 
 def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options: KernelOptions) -> Pipeline:
@@ -240,7 +243,10 @@ def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[Tile
     for load, side, tile in ((found.left, found.row, tiles.rows), (found.right, found.column, tiles.columns)):
         deep_rows = flatten(load.node, load.indices.data).stride(found.k) == 1
         padding = row_padding(depth if deep_rows else tile, bytes, deep_rows)
-        operands.append(TiledOperand(load.node, load.indices.data, side, tile, deep_rows, padding))
+        merged = found.merged if side == found.row else ()
+        operands.append(
+            TiledOperand(load.node, load.indices.data, side, tile, deep_rows, padding, merged=merged)
+        )
     return operands
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,11 @@ class Images:
         """The height and the width of the images."""
         rows, columns = ((n - 1) * self.stride + w for n, w in zip(self.size, self.window, strict=True))
         return rows, columns
+
+    @property
+    def positions(self) -> int:
+        """Those of all results."""
+        return self.count * math.prod(self.size)
 
     def text(self) -> str:
         """A function with the nest `y[b, h, p, o] = sum of x[b, h + i, p + j, c] * w[o, i, j, c]`."""
