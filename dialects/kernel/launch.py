@@ -162,7 +162,7 @@ class LaunchOp(StepOp):
 
 
 def _determined_by(store: StoreOp, sizes: Mapping[str, int], bounds: Sequence[Bound]) -> Map:
-    """What the place of a store determines: its indices, and the numbers of points that follow from them."""
+    """All that the place of a store determines: indices, and numbers of points that follow from them."""
     found = static_part(store)
     for scope in scopes(store):
         if scope.name == POINT and not clashing_within(found, sizes, bounds) & set(_variables(scope)):

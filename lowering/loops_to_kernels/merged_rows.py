@@ -36,7 +36,7 @@ def choose_rows(
 
 
 def in_place(draft: Draft, found: Contraction, epilogue: Sequence[Operation]) -> list[Operation]:
-    """What follows the sums of a contraction, at the points whose rows and columns a thread has."""
+    """Puts what follows the sums of a contraction at the points whose rows and columns a thread has."""
     if not found.merged:
         return guarded(draft.bounds, epilogue)
     rows = draft.values[found.row]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerAttr, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from ocannl.dialects.loops import IndexOp
+from ocannl.dialects.loops import IndexOp, ReduceOp
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.small_floats import small_format, small_value
 from ocannl.passes.analysis.constants import TRUE, number, truth
@@ -265,8 +265,20 @@ def simplify_extend(b: ArithBuilder, op: Operation) -> SSAValue | None:
         known = number(x)
         return None if known is None else b.const(known)
     narrowed = x.owner.operands[0] if isinstance(x.owner, arith.TruncFOp) else x
+    if narrowed is not x and is_extreme_of(narrowed, x.type):
+        return narrowed
     known = number(narrowed) if narrowed.type == f32 else None
     return None if known is None else constant(b, small_value(known, format))
+
+
+def is_extreme_of(value: SSAValue, small: Attribute) -> bool:
+    """Whether a value is the greatest or the least of numbers of a small type, and so one of that type."""
+    reduce = value.owner
+    if not isinstance(reduce, ReduceOp) or reduce.accum.data not in ("max", "min") or reduce.where:
+        return False
+    widened = reduce.yielded.owner
+    is_widened = isinstance(widened, arith.ExtFOp) and widened.input.type == small
+    return is_widened and all(size for _, size in reduce.space.data)
 
 
 def simplify_truncate(b: ArithBuilder, op: Operation) -> SSAValue | None:

@@ -270,6 +270,39 @@ loops.func @small {
   }
 }
 
+// The greatest of small floats is one of them: it is not rounded.
+// CHECK-LABEL: loops.func @greatest
+// CHECK:         loops.nest "most" () {
+// CHECK-NEXT:      [[M:%.*]] = loops.reduce max (i = 4) : f32 {
+// CHECK:         loops.store [[M]], %y[0]
+// CHECK-NEXT:      [[S:%.*]] = loops.reduce add (i = 4) : f32 {
+// CHECK:           [[N:%.*]] = arith.truncf [[S]] : f32 to bf16
+// CHECK-NEXT:      [[V:%.*]] = arith.extf [[N]] : bf16 to f32
+// CHECK-NEXT:      loops.store [[V]], %z[0]
+loops.func @greatest {
+  %x = assign.node "x" on_device : memref<4xbf16>
+  %y = assign.node "y" on_device : memref<1xf32>
+  %z = assign.node "z" on_device : memref<1xf32>
+  loops.nest "most" () {
+    %m = loops.reduce max (i = 4) : f32 {
+      %a = loops.load %x[i]
+      %w = arith.extf %a : bf16 to f32
+      loops.yield %w
+    }
+    %n = arith.truncf %m : f32 to bf16
+    %v = arith.extf %n : bf16 to f32
+    loops.store %v, %y[0]
+    %s = loops.reduce add (i = 4) : f32 {
+      %a = loops.load %x[i]
+      %w = arith.extf %a : bf16 to f32
+      loops.yield %w
+    }
+    %t = arith.truncf %s : f32 to bf16
+    %u = arith.extf %t : bf16 to f32
+    loops.store %u, %z[0]
+  }
+}
+
 // A product in place of a quotient by a power of two, if its reciprocal is normal in every type of floats.
 // CHECK-LABEL: loops.func @quotients {
 // CHECK:         %[[SMALL:.*]] = arith.constant 1.57772181e-30 : f32

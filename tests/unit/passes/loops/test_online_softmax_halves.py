@@ -1,0 +1,83 @@
+"""Attention whose operands, scores and results are all floats of 16 bits is one kernel of tensor cores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.attention import Array, numbers
+from support.cuda_on_cpu import FakeDriver, install
+from support.nests import parse_module
+from support.ptx.memory import Counts
+from support.tensor_core_kernels import DTYPES
+
+import ocannl as oc
+from ocannl import nn
+from ocannl.dialects.kernel.launch import LaunchOp
+from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import functions, nodes
+from ocannl.runtime.cuda.ptx import kernel_resources
+from ocannl.runtime.cuda.ptxas import find_ptxas
+
+LENGTH, HEADS, FEATURES = 128, 2, 32
+# The relative rounding of each type; scores, weights and results are rounded to it.
+ROUNDING = {"bf16": 2**-8, "f16": 2**-11}
+
+
+def operands(element: str) -> list[Array]:
+    return [numbers(1, LENGTH, HEADS, FEATURES, seed=seed).astype(DTYPES[element]) for seed in range(3)]
+
+
+def causal(values: list[Array]) -> oc.Tensor:
+    q, k, v = (oc.data(array, axes="bboo", label=label) for label, array in zip("qkv", values, strict=True))
+    return nn.dot_product_attention(q, k, v, nn.causal_mask()).named("y")
+
+
+def reference(values: list[Array]) -> Array:
+    """Causal attention in f64."""
+    q, k, v = (array.astype(np.float64)[0] for array in values)
+    scores = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(FEATURES)
+    scores[:, *np.triu_indices(LENGTH, 1)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.einsum("hij,jhd->ihd", weights / weights.sum(axis=-1, keepdims=True), v)
+
+
+def check(ctx: oc.Context, element: str) -> oc.Routine:
+    values = operands(element)
+    y = causal(values)
+    step = ctx.compile(oc.forward(y), name="attention")
+    step()
+    found = np.asarray(ctx[y])[0]
+    assert found.dtype == DTYPES[element]
+    bound = 8 * ROUNDING[element]
+    np.testing.assert_allclose(found.astype(np.float64), reference(values), rtol=bound, atol=bound)
+    return step
+
+
+@pytest.mark.parametrize("element", ROUNDING)
+def test_emulated(element: str):
+    """Both products are on tensor cores, and no kernel has the scores of all keys."""
+    step = check(oc.Context.emulated_gpu(check=True, shuffle=1), element)
+    module = parse_module(step.ir("kernels"))
+    first, *others = (op for op in module.walk() if isinstance(op, LaunchOp))
+    assert sum(isinstance(op, MmaOp) for op in first.walk()) == 2
+    assert not any(isinstance(op, MmaOp) for launch in others for op in launch.walk())
+    (func,) = functions(module)
+    scores = HEADS * LENGTH * LENGTH * 2
+    assert all(byte_size(node) < scores for node in nodes(func) if node.mode.data == "local")
+
+
+def test_as_ptx(monkeypatch: pytest.MonkeyPatch):
+    driver = FakeDriver()
+    driver.capability, driver.counts = (9, 0), Counts()
+    install(monkeypatch, driver)
+    check(oc.Context.cuda(), "bf16")
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
+def test_what_the_assembler_says():
+    ctx = oc.Context.emulated_gpu()
+    step = ctx.compile(oc.forward(causal(operands("bf16"))), name="attention")
+    module = parse_module(step.ir("kernels"))
+    for arch in ("sm_80", "sm_90a"):
+        assert not any(found.spilled for found in kernel_resources(module, arch))
