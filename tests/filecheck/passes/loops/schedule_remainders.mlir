@@ -60,3 +60,22 @@ loops.func @whole {
     loops.store %sum, %s[i, j]
   }
 }
+
+// -----
+
+// A product that nothing stores has no tiles to choose.
+// CHECK-LABEL: loops.func @unused
+// CHECK-COUNT-1: loops.nest
+// CHECK-NOT:     loops.nest
+loops.func @unused {
+  %x = assign.node "x" on_device : memref<192x300xf32>
+  %w = assign.node "w" on_device : memref<300x768xf32>
+  loops.nest "y" (i = 192, j = 768) {
+    %sum = loops.reduce add (k = 300) : f32 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+  }
+}
