@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernels import Kernel, kernel
+from kernels import Kernel, kernel, product
 from kernels_ocannl import Runs
 from support.cuda_on_cpu import FakeDriver, install
 from support.ptx.memory import Counts
@@ -16,7 +16,15 @@ BLOCKS = (
     *("rms_norm", "batch_norm"),
 )
 ROWS = [f"{block}_64x512{suffix}" for block in BLOCKS for suffix in ("", "_backward")]
-PRODUCTS = ["gemm_64x96x32", "gemm_tn_128x256x64"]
+PRODUCTS = ["gemm_64x96x32", "gemm_tn_128x256x64", "gemm_nt_64x96x32", "gemm_tt_64x96x64", "gemm_1x256x256"]
+# Products of attention, and convolutions of few small images, all of whose pixels are rows of tiles.
+HEADS = {"b": 2, "h": 2, "i": 32, "j": 32, "d": 32}
+OTHERS = {
+    "scores": product("bihd,bjhd->bhij", **HEADS),
+    "mix": product("bhij,bjhd->bihd", **HEADS),
+    "3x3": replace(kernel("conv_16x64x64_3x3"), x=(4, 6, 6, 32), other=(32, 3, 3, 32), y=(4, 6, 6, 32)),
+    "1x1": replace(kernel("conv_32x64x256_1x1"), x=(4, 6, 6, 32), other=(64, 1, 1, 32), y=(4, 6, 6, 64)),
+}
 
 
 def costs(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> Counts:
@@ -38,7 +46,16 @@ def costs(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> Counts:
 @pytest.mark.parametrize("name", [*ROWS, *PRODUCTS])
 def test_memory_is_used_well(name: str, monkeypatch: pytest.MonkeyPatch):
     """Nothing waits for a bank of shared memory in a loop, and what moves fills whole sectors."""
-    counts = costs(kernel(name), monkeypatch)
+    check_costs(costs(kernel(name), monkeypatch))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", OTHERS)
+def test_products_with_more_axes(name: str, monkeypatch: pytest.MonkeyPatch):
+    check_costs(costs(OTHERS[name], monkeypatch))
+
+
+def check_costs(counts: Counts) -> None:
     assert not counts.conflicts(looped=True)
     assert not counts.partial()
 

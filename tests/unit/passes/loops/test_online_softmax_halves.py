@@ -72,6 +72,7 @@ def test_as_ptx(monkeypatch: pytest.MonkeyPatch):
     driver.capability, driver.counts = (9, 0), Counts()
     install(monkeypatch, driver)
     check(oc.Context.cuda(), "bf16")
+    assert not driver.counts.conflicts(looped=True)
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
