@@ -43,6 +43,9 @@ PAGE_WAIT, COPY_WAIT, VECTOR_WAIT = 4.0, 0.5, 1.5
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
 # The cost of a row that other rows of the same set have replaced.
 CONFLICT = 3.0
+# The cycles that a step of a reduction waits for a line that others of the same set have replaced: so few
+# that they pay for a copy only where each line is read very often, as in blocks of a long sum it is not.
+SET_WAIT = 0.03
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 # The cycles to copy an element into a panel that stays near, and into a large copy.
@@ -242,6 +245,7 @@ class TileCost:
         direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
         is_row = not stride and view.row_stride(access) == 1
         wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
+        wait += self.set_wait(total, tile, pitch) if stride else 0.0
         has_panels = not (is_row and misses) or has_row_panels(access.op, self.own, self.schedule)
         size = view.sizes[view.lanes] if view.lanes is not None and stride else 0
         if size > view.width and size % view.width:  # a copy is in no panels
@@ -262,6 +266,13 @@ class TileCost:
         # Whole lines that begin anywhere reach into one more, which vectors then stand on, too.
         split = distance if distance > 1 and least >= LINE <= tile and pitch % LINE else 0.0
         return (distance - 1) * lines + split
+
+    def set_wait(self, total: int, tile: float, pitch: int) -> float:
+        """The cycles that a step of a reduction waits for the lines of a tile that the first-level cache
+        would hold, if the tiles of other steps did not meet in the same sets of it.
+        """
+        meets = self.distance(total, int(tile), pitch) > self.distance(total) == 1.0
+        return SET_WAIT * tile / LINE if meets else 0.0
 
     def row_conflicts(self, access: Access, view: ScopeTile) -> float:
         """The cost of rows that meet in so few sets of the first-level cache that they do not stay there."""

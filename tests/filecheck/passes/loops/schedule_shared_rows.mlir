@@ -17,4 +17,4 @@ loops.func @f {
   }
 }
 // CHECK: loops.group "y.sums" (o = 4, p_block = 2, t_block = 32) schedule <parallel = (o : 1, p_block : 1)> {
-// CHECK-NEXT: loops.nest "y.sums" (p = 128, i = 256) schedule <merged = (t*b), order = (i, p), rows = p : 8, lanes = i : 32> {
+// CHECK-NEXT: loops.nest "y.sums" (p = 128, i_panel = 8, i = 32) schedule <merged = (t*b), order = (i_panel, i, p), rows = p : 8, lanes = i : 32> {
