@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import char_lm
 import cifar
 import digits
+import diloco
 import lenet_digits
 import makemore
 import moons
@@ -24,6 +26,8 @@ import tensor_puzzles
 import vae
 
 import ocannl as oc
+
+MPIRUN = Path(sys.executable).parent / "mpirun"
 
 
 def trained_moons(seed: int, epochs: int = 80) -> moons.Trained:
@@ -72,6 +76,39 @@ def test_digits_are_read():
 
 
 @pytest.mark.exhaustive
+def trained_workers(mesh: oc.Mesh | None) -> diloco.Trained:
+    images, shown = digits.digits(seed=1)
+    images = images.astype(np.float64)
+    return diloco.diloco(mesh, images[:400], shown[:400], images[400:], workers=4, rounds=2, epochs=2)
+
+
+def test_workers_that_train_apart_are_those_of_one_device_and_send_little():
+    one, several = (trained_workers(mesh) for mesh in (None, oc.Mesh({"workers": 4}, engine="threads")))
+    np.testing.assert_allclose(several.losses, one.losses, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(several.logits, one.logits, rtol=0, atol=1e-12)
+    for name, value in one.parameters.items():
+        np.testing.assert_allclose(several.parameters[name], value, rtol=0, atol=1e-12)
+    # Of small arrays each rank sends the whole to 3 others; and in each step it sends its part of the loss.
+    rounds, steps = 2, len(several.losses)
+    assert several.sent <= 3 * rounds * sum(p.nbytes for p in one.parameters.values()) + 3 * 8 * steps
+    assert several.sent_by_data_parallel > 7 * several.sent
+
+
+@pytest.mark.exhaustive
+def test_digits_are_read_by_workers_that_train_apart():
+    assert diloco.main(["--ranks", "2"]) >= 0.95
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(find_spec("mpi4py") is None or not MPIRUN.exists(), reason="mpi4py or MPICH is missing")
+def test_workers_are_processes_too(capsys: pytest.CaptureFixture[str]):
+    command = [str(MPIRUN), "-n", "2", sys.executable, diloco.__file__, "--engine", "mpi"]
+    options = ["--ranks", "2", "--rounds", "2"]
+    found = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120, check=True)
+    diloco.main(options)
+    assert found.stdout == capsys.readouterr().out
+
+
 def test_the_character_model_learns_and_writes(capsys: pytest.CaptureFixture[str]):
     """In full it reaches 1.0 nats a character; this is a small one for a short time."""
     sizes = ["--layers", "1", "--width", "32", "--steps", "150", "--length", "100"]
