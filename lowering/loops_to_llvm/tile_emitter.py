@@ -223,12 +223,12 @@ class TileEmitter(ABC):
             access.prefetch(0, Lanes(), SECOND_LEVEL)
 
     def fetch_results(self, op: ReduceOp) -> None:
-        """Prefetches the cells to which what a reduction computes is stored, where their loops are open."""
-        for store in self.results_ahead.get(op, ()):
-            if all(name in self.positions for name, _ in self.placement.addresses[store].terms):
-                access = self.access(store)
+        """Prefetches the cells that are read and stored after a reduction, where their loops are open."""
+        for found in self.results_ahead.get(op, ()):
+            if all(name in self.positions for name, _ in self.placement.addresses[found].terms):
+                access, how = self.access(found), TO_WRITE if isinstance(found, StoreOp) else SECOND_LEVEL
                 for row in range(self.height):
-                    access.row(row).prefetch(row * access.row_stride, self.lanes, TO_WRITE)
+                    access.row(row).prefetch(row * access.row_stride, self.lanes, how)
 
     def row(self, tile: Tile, row: int, width: int = 0) -> str:
         """One row of a value; as a vector if `width` is not zero."""

@@ -17,8 +17,8 @@ from ocannl.passes.analysis.nests import names_in, variable_sizes
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import loads_in, sum_of_products
 
-# The part of the second-level cache that rows may fill without strips.
-FITS = 7 / 8
+# The part of the second-level cache that rows, and the results of a panel, may fill without strips.
+FITS = 4 / 5
 # A strip has this part of the second-level cache, where results and panels go through, or so many tiles of
 # rows that panels are not read too often, as long as these have another part of it at most.
 PART, ROOM = 1 / 4, ((8, 1 / 2), (4, 3 / 4))
@@ -41,7 +41,8 @@ def in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Sc
     sizes = variable_sizes(nest) | schedule.loops(nest.space.data)
     of_panels, of_rows = (touched(op, sizes) for op in (panels[0], others[0]))
     size = strip(sizes[rows], schedule.tile(rows), of_rows, target)
-    if size is None or of_rows <= FITS * target.l2_bytes or of_panels > target.last_level_bytes:
+    near = of_rows + touched_after(nest, sizes | {panel: 1})
+    if size is None or near <= FITS * target.l2_bytes or of_panels > target.last_level_bytes:
         return None
     # The copy in panels is written and read once more.
     times = 2 + math.ceil(sizes[rows] / size)
@@ -57,6 +58,12 @@ def loops_of_tiles(nest: NestOp, schedule: Schedule) -> list[str]:
 def touched(op: LoadOp | StoreOp, sizes: Mapping[str, int]) -> int:
     """The bytes that an access touches for some sizes of variables, each once."""
     return element_bytes(op.node) * math.prod(sizes.get(name, 1) for name in names_in(op.indices.data))
+
+
+def touched_after(nest: NestOp, sizes: Mapping[str, int]) -> int:
+    """The bytes that a nest touches outside of its sum, each once."""
+    accesses = [op for op in nest.body.block.ops if isinstance(op, LoadOp | StoreOp)]
+    return sum({(op.node, op.indices.data): touched(op, sizes) for op in accesses}.values())
 
 
 def strip(size: int, tile: int, bytes: int, target: TargetDescription) -> int | None:

@@ -29,6 +29,33 @@ loops.func @product attributes {arena = 0 : i64} {
   }
 }
 
+// So are those that are read after the sum, to be read from the second-level cache; of a cell that is read and stored, only
+// the store.
+// CHECK-LABEL: define internal void @"moved.y"
+// CHECK-COUNT-4: call void @llvm.prefetch.p0(ptr {{%.*}}, i32 1, i32 3, i32 1)
+// CHECK-COUNT-4: call void @llvm.prefetch.p0(ptr {{%.*}}, i32 0, i32 2, i32 1)
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @moved attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<128x64xf32>
+  %w = assign.node "w" constant : memref<64x80xf32>
+  %z = assign.node "z" on_device : memref<128x80xf32>
+  %y = assign.node "y" on_device : memref<128x80xf32>
+  loops.nest "y" (b = 128, o = 80) schedule <order = (o, b), rows = b : 2, lanes = o : 20> {
+    %r = loops.reduce add (k = 64) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    %old = loops.load %y[b, o]
+    %both = arith.addf %r, %old : f32
+    %other = loops.load %z[b, o]
+    %all = arith.addf %both, %other : f32
+    loops.store %all, %y[b, o]
+  }
+}
+
 // Not those of a short sum, of a small array, nor those that are stored element by element.
 // CHECK-LABEL: define internal void @"others.short"
 // CHECK-NOT:     @llvm.prefetch

@@ -43,6 +43,26 @@ loops.func @by_columns {
 
 // -----
 
+// Rows do not stay in that cache where they and the results of a panel fill more than four fifths of it.
+// CHECK-LABEL: loops.func @most_of_the_cache
+// CHECK:         loops.nest "y" (i = 216, j_panel = 40, j = 16) schedule <{{.*}}strips = i :
+loops.func @most_of_the_cache {
+  %x = assign.node "x" on_device : memref<216x480xf32>
+  %w = assign.node "w" on_device : memref<480x640xf32>
+  %y = assign.node "y" on_device : memref<216x640xf32>
+  loops.nest "y" (i = 216, j = 640) {
+    %sum = loops.reduce add (k = 480) : f32 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[i, j]
+  }
+}
+
+// -----
+
 // Not rows that stay in that cache, nor where panels would come from memory in each strip.
 // CHECK-LABEL: loops.func @small
 // CHECK-NOT:     strips = i
