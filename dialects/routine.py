@@ -15,6 +15,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.ir.op_helpers import OwnOperation, print_parts
 
+STAGE = "stage"
+"""The mesh axis along which ranks compute the stages of a program."""
+MICROBATCH = "microbatch"
+"""The axis of a program's mesh that is in time: each rank computes one microbatch after the other."""
+
 
 @irdl_attr_definition
 class IndicesAttr(Data[tuple[tuple[str, int | None], ...]]):

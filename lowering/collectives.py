@@ -78,14 +78,14 @@ class CollectiveSteps:
         """An all-reduce whose parts are as many cells each as follow each other in memory: without copies."""
         part = self.fresh("part", (cells,))
         self.accumulate(part, self.exchange("all_to_all", source, (self.ranks, cells)), accum)
-        self.steps.append(assign.CollectiveOp("all_gather", result, part, self.mesh))
+        self.steps.append(assign.CollectiveOp("all_gather", [result, part], self.mesh))
 
     def reduce_scatter(self, result: SSAValue, source: SSAValue, accum: str, axis: int) -> None:
         self.accumulate(result, self.swapped(source, axis), accum)
 
     def all_gather(self, result: SSAValue, source: SSAValue, axis: int) -> None:
         if self.is_rows(memref_shape(result), axis):
-            self.steps.append(assign.CollectiveOp("all_gather", result, source, self.mesh))
+            self.steps.append(assign.CollectiveOp("all_gather", [result, source], self.mesh))
         else:
             rows = self.exchange("all_gather", source, (self.ranks, *memref_shape(source)))
             self.unpack(result, rows, axis)
@@ -96,7 +96,7 @@ class CollectiveSteps:
 
     def exchange(self, kind: str, source: SSAValue, sizes: tuple[int, ...]) -> SSAValue:
         target = self.fresh("rows", sizes)
-        self.steps.append(assign.CollectiveOp(kind, target, source, self.mesh))
+        self.steps.append(assign.CollectiveOp(kind, [target, source], self.mesh))
         return target
 
     def swapped(self, source: SSAValue, axis: int) -> SSAValue:

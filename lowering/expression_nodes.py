@@ -15,6 +15,7 @@ from ocannl.dialects.index.splits import SplitAxis
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.texpr.apply import MATERIALIZED, VIRTUAL
 from ocannl.dialects.texpr.collectives import CollectiveOp
+from ocannl.dialects.texpr.messages import SendOp
 from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 
@@ -47,7 +48,7 @@ class ExpressionNodes:
             self.materialized.add(op.result)
         elif isinstance(op, texpr.ScanOp):
             self.passed.update(op.operands[op.carried.data :])
-        elif isinstance(op, CollectiveOp):
+        elif isinstance(op, CollectiveOp | SendOp):
             self.passed.add(op.tensor)
 
     def is_kept(self, value: SSAValue) -> bool:

@@ -25,6 +25,7 @@ from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Const, Term, simplify, substitute
 from ocannl.dialects.texpr.collectives import CollectiveOp
+from ocannl.dialects.texpr.messages import ComputePartOp, ReceiveOp, SendOp
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.lowering.collectives import CollectiveSteps
@@ -108,6 +109,12 @@ class Lowering(ExpressionNodes):
                     self.held.add(op.tensor)
             case texpr.AssignOp():
                 self._assign(op)
+            case SendOp():
+                self._ensure(op.tensor)
+                message = op.number.data, op.peer.data
+                self._emit(op, assign.CollectiveOp("send", [self.node(op.tensor)], op.mesh.data, message))
+            case ComputePartOp():
+                self._compute_part(op)
             case texpr.CommentOp():
                 self._emit(op, assign.CommentOp(op.text.data))
             case texpr.TensorOp() | texpr.YieldOp():
@@ -214,6 +221,9 @@ class Lowering(ExpressionNodes):
                 self._apply(op, node)
             case CollectiveOp():
                 self._collective(op, node)
+            case ReceiveOp():
+                message = op.number.data, op.peer.data
+                self._emit(op, assign.CollectiveOp("receive", [node], op.mesh.data, message))
             case _:
                 assert isinstance(op, Operation)
                 raise OcannlError(at_line(op, f"`{op.name}` must be gone before the code is lowered"))
@@ -286,13 +296,29 @@ class Lowering(ExpressionNodes):
         """
         if not op.is_projected:
             raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
+        for number in range(len(op.parts)):
+            self._part(op, node, number)
+
+    def _part(self, op: texpr.ApplyOp, node: SSAValue, number: int) -> None:
         parts = op.parts
-        for number, part in enumerate(parts):
-            own = part.combination
-            combination = self._combination(own.term, own.operands, own.maps)
-            reset = len(parts) == 1 or (op.accum is not None and number == 0)
-            accum = assign.AccumOp(node, part.result_map, combination, part.space, op.accum_name, reset)
-            self._emit(op, accum)
+        part, own = parts[number], parts[number].combination
+        combination = self._combination(own.term, own.operands, own.maps)
+        reset = len(parts) == 1 or (op.accum is not None and number == 0)
+        accum = assign.AccumOp(node, part.result_map, combination, part.space, op.accum_name, reset)
+        self._emit(op, accum)
+
+    def _compute_part(self, statement: ComputePartOp) -> None:
+        """Computes one part of an operation, which is computed with the last one."""
+        value, number = statement.tensor, statement.number.data
+        op = value.owner
+        assert isinstance(op, texpr.ApplyOp)
+        part = op.parts[number]
+        for operand in part.combination.operands:
+            self._ensure(operand)
+        self._part(op, self.node(value), number)
+        self._mark_written(value)
+        if number == len(op.parts) - 1:
+            self.computed[value] = self.clock
 
     def _emit(self, source: Operation, op: Operation) -> None:
         numbers = [value.owner for value in source.operands if isinstance(value.owner, texpr.ConstantOp)]

@@ -25,6 +25,7 @@ from ocannl.lowering.pipelines import (
     passes_until,
     run_passes,
 )
+from ocannl.passes.analysis.nests import uncalled
 from ocannl.runtime.cache.cached_origins import CachedOrigins
 from ocannl.runtime.cache.inference_cache import Inferred, get_inferred, put_inferred, tensors_of
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
@@ -88,6 +89,11 @@ class Executable:
     @property
     def func(self) -> FuncOp:
         return the_func(self.module)
+
+    @property
+    def stages(self) -> Sequence[FuncOp]:
+        """The routine, or that of each stage."""
+        return uncalled(self.module)
 
 
 def compile_module(
@@ -206,7 +212,7 @@ class Compilation:
         find = None if self.tunings is None else self.tunings.find
         self.run_passes(for_target(passes, self.device.target, find, keep=self.keeps))
         with self.clock("interface"):
-            interface = Interface.of(the_func(self.module))
+            interface = Interface.of_module(self.module)
         if interface.mesh:  # the tensors of the program as built are whole, not those of one rank
             types.refine(self.tensors)
         self.run_passes(PIPELINES[self.target][len(to_loops) :])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -22,7 +22,8 @@ from ocannl.passes.analysis.routine_facts import RoutineFacts, routine_facts
 @dataclass(frozen=True)
 class NodeFacts:
     """The array of a node: its sizes, its NumPy dtype by name; why the node has memory, and whether it is a
-    copy that the routine keeps; and the axes of which it is one rank's part.
+    copy that the routine keeps; the axes of which it is one rank's part; and the stages that have it, none
+    where all do.
     """
 
     shape: tuple[int, ...]
@@ -30,6 +31,7 @@ class NodeFacts:
     why: str
     is_kept: bool = False
     splits: tuple[SplitAxis, ...] = ()
+    stages: tuple[int, ...] = ()
 
     @property
     def whole(self) -> tuple[int, ...]:
@@ -40,20 +42,21 @@ class NodeFacts:
 @dataclass(frozen=True)
 class Exchange:
     """A collective: what ranks along an axis of the mesh do with the bytes that each has in the source; and
-    the user's line.
+    the user's line. A message has a number, and the rank along the axis to or from which it goes.
     """
 
     kind: str
     mesh: str
     bytes: int
     line: str
+    message: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Interface:
     """The name of a routine, the slots of its arguments, the ranges of its static indices, the nodes that it
     reads and writes, the nodes with memory of their own by label; the mesh that it is for, with the
-    collectives by number.
+    collectives by number. One of several stages has what any of these has, and their interfaces.
     """
 
     name: str
@@ -63,6 +66,12 @@ class Interface:
     nodes: Mapping[str, NodeFacts]
     mesh: Mapping[str, int] = field(default_factory=dict[str, int])
     exchanges: tuple[Exchange, ...] = ()
+    stages: tuple[Interface, ...] = ()
+
+    @staticmethod
+    def of_module(module: ModuleOp) -> Interface:
+        """The interface of a module with one routine, or with that of each stage."""
+        return joined([Interface.of(func) for func in uncalled(module)])
 
     @staticmethod
     def of(func: FuncOp) -> Interface:
@@ -91,9 +100,38 @@ class Interface:
         )
 
 
+def joined(stages: Sequence[Interface]) -> Interface:
+    """The interface of a routine with the interfaces of its stages."""
+    first, *others = stages
+    if not others:
+        return first
+    nodes: dict[str, NodeFacts] = {}
+    for own in stages:
+        nodes |= own.nodes
+    for label, facts in nodes.items():
+        holders = tuple([number for number, own in enumerate(stages) if label in own.nodes])
+        nodes[label] = replace(facts, stages=holders if len(holders) < len(stages) else ())
+    layouts = [own.layout for own in stages]
+    layout = EntryLayout(
+        tuple(nodes),
+        first.layout.indices,
+        max(own.arena_bytes for own in layouts),
+        any(own.is_parallel for own in layouts),
+        exchanges=any(own.exchanges for own in layouts),
+    )
+    facts = RoutineFacts(
+        set[str]().union(*(own.facts.reads for own in stages)),
+        set[str]().union(*(own.facts.writes for own in stages)),
+        set[str]().union(*(own.facts.parts for own in stages)),
+        [limit for own in stages for limit in own.facts.limits],
+    )
+    name = first.name.removesuffix(".0")
+    return Interface(name, layout, first.ranges, facts, nodes, first.mesh, first.exchanges, tuple(stages))
+
+
 def _exchange(step: CollectiveOp) -> Exchange:
-    size, line = byte_size(declaration(step.source)), location_text(step) or ""
-    return Exchange(step.kind.data, step.mesh.data, size, line)
+    size, line = byte_size(declaration(step.moved)), location_text(step) or ""
+    return Exchange(step.kind.data, step.mesh.data, size, line, step.number_and_peer)
 
 
 def the_func(module: ModuleOp) -> FuncOp:

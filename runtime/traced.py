@@ -17,9 +17,10 @@ from ocannl.dialects.assign import (
     RepeatOp,
     UniformOp,
 )
-from ocannl.dialects.ir.errors import location_text
+from ocannl.dialects.ir.errors import DeviceError, location_text
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.text_printer import op_text
+from ocannl.dialects.routine import STAGE
 from ocannl.lowering.pipelines import PassMaker
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
@@ -75,6 +76,8 @@ class TracedCompilation(Compilation):
         super().run_passes(unfolded[:split])
         routine = operations_of(self.module.body.block)[-1]
         assert isinstance(routine, AssignRoutineOp)
+        if routine.mesh_sizes.get(STAGE, 1) > 1:
+            raise DeviceError("traces are of one routine, and each stage has one: compile without stages")
         self.assignments = _keep_all(routine)
         super().run_passes(unfolded[split:])
 

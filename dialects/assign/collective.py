@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import MemRefType, StringAttr
-from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import operand_def, prop_def
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, MemRefType, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import opt_prop_def, prop_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -16,60 +17,109 @@ from ocannl.dialects.ir.op_helpers import OwnOperation, parse_defined_operand, p
 from ocannl.dialects.routine import enclosing_routine
 
 EXCHANGES = ("all_gather", "all_to_all")
+MESSAGES = ("send", "receive")
+"""The exchanges of two ranks. A message has a number, by which it is received."""
 
 
 class CollectiveBase(OwnOperation):
     """Base of `assign.collective` and `loops.collective`, as in `all_gather %whole from %part over "data"`.
 
     The target's bytes are rows, one for each rank. By `all_gather`, row `r` is all that rank `r` has in the
-    source; by `all_to_all`, on rank `n` it is row `n` of that.
+    source; by `all_to_all`, on rank `n` it is row `n` of that. Messages go from one rank to another,
+    `send %x as 3 to 1 over "stage"` and `receive %x as 3 from 0 over "stage"`: these have a source, or a
+    target, alone.
     """
 
     kind = prop_def(StringAttr)
     mesh = prop_def(StringAttr)
-    target = operand_def(MemRefType)
-    source = operand_def(MemRefType)
+    message = opt_prop_def(ArrayAttr[IntAttr])
+    arrays = var_operand_def(MemRefType)
 
-    def __init__(self, kind: str, target: SSAValue, source: SSAValue, mesh: str) -> None:
-        properties = {"kind": StringAttr(kind), "mesh": StringAttr(mesh)}
-        Operation.__init__(self, operands=[target, source], properties=properties)
+    def __init__(
+        self, kind: str, arrays: Sequence[SSAValue], mesh: str, message: tuple[int, int] | None = None
+    ) -> None:
+        properties: dict[str, Attribute] = {"kind": StringAttr(kind), "mesh": StringAttr(mesh)}
+        if message is not None:
+            properties["message"] = ArrayAttr([IntAttr(number) for number in message])
+        Operation.__init__(self, operands=[*arrays], properties=properties)
 
     @property
     def nodes(self) -> list[SSAValue]:
         """The nodes that are in use while it runs."""
-        return [self.target, self.source]
+        return [*self.arrays]
 
     @property
     def written(self) -> list[SSAValue]:
-        """The nodes that it writes: the target, all of it."""
-        return [self.target]
+        """The nodes that it writes, all of them: the target."""
+        return [] if self.kind.data == "send" else [self.arrays[0]]
+
+    @property
+    def read(self) -> list[SSAValue]:
+        """The nodes that it reads: the source."""
+        return [] if self.kind.data == "receive" else [self.arrays[-1]]
+
+    @property
+    def moved(self) -> SSAValue:
+        """The node whose bytes it moves: the source, or of a message that is received the target."""
+        return self.arrays[-1]
+
+    @property
+    def number_and_peer(self) -> tuple[int, int] | None:
+        """The number of a message, and the rank along the axis to or from which it goes."""
+        if self.message is None:
+            return None
+        number, peer = self.message.data
+        return number.data, peer.data
 
     def print(self, printer: Printer) -> None:
-        parts = (self.target, " from ", self.source, " over ", self.mesh)
+        if self.number_and_peer is not None:
+            number, peer = self.number_and_peer
+            way = "to" if self.kind.data == "send" else "from"
+            end = f" as {number} {way} {peer} over "
+            print_parts(printer, f" {self.kind.data} ", self.arrays[0], end, self.mesh)
+            return
+        parts = (self.arrays[0], " from ", self.arrays[1], " over ", self.mesh)
         print_parts(printer, f" {self.kind.data} ", *parts)
 
     @classmethod
     def parse(cls, parser: Parser):
-        kind = parser.parse_keyword_in(EXCHANGES, " as the exchange")
+        kind = parser.parse_keyword_in((*EXCHANGES, *MESSAGES), " as the exchange")
         target = parse_defined_operand(parser)
+        if kind in MESSAGES:
+            parser.parse_keyword("as")
+            number = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_keyword("to" if kind == "send" else "from")
+            peer = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_keyword("over")
+            mesh = parser.parse_str_literal(" naming a mesh axis")
+            return cls(kind, [target], mesh, (number, peer))
         parser.parse_keyword("from")
         source = parse_defined_operand(parser)
         parser.parse_keyword("over")
-        return cls(kind, target, source, parser.parse_str_literal(" naming a mesh axis"))
+        return cls(kind, [target, source], parser.parse_str_literal(" naming a mesh axis"))
 
     def verify_(self) -> None:
         routine = enclosing_routine(self)
-        if self.kind.data not in EXCHANGES:
-            raise VerifyException(f"unknown exchange `{self.kind.data}`, expected one of {EXCHANGES}")
-        if self.target is self.source:
+        kinds = EXCHANGES if self.message is None else MESSAGES
+        if self.kind.data not in kinds:
+            raise VerifyException(f"unknown exchange `{self.kind.data}`, expected one of {kinds}")
+        if len(self.arrays) != (2 if self.message is None else 1):
+            raise VerifyException("a message has one node, other exchanges have two")
+        if len({*self.arrays}) != len(self.arrays):
             raise VerifyException("the target is another node than the source")
         if routine is None:
             return
         if self.mesh.data not in routine.mesh_sizes:
             raise VerifyException(f'the routine\'s mesh has no axis "{self.mesh.data}"')
-        ranks, cells = routine.mesh_sizes[self.mesh.data], math.prod(memref_shape(self.source))
+        ranks = routine.mesh_sizes[self.mesh.data]
+        if self.number_and_peer is not None:
+            if self.number_and_peer[1] >= ranks:
+                raise VerifyException(f'there are {ranks} ranks along "{self.mesh.data}"')
+            return
+        target, source = self.arrays
+        cells = math.prod(memref_shape(source))
         gathered = cells if self.kind.data == "all_to_all" else cells * ranks
-        if gathered % ranks or element_type(self.source) != element_type(self.target):
-            raise VerifyException(f"{self.source.type} has no row of numbers for each of {ranks} ranks")
-        if math.prod(memref_shape(self.target)) != gathered:
-            raise VerifyException(f"the target has {gathered} numbers, found {self.target.type}")
+        if gathered % ranks or element_type(source) != element_type(target):
+            raise VerifyException(f"{source.type} has no row of numbers for each of {ranks} ranks")
+        if math.prod(memref_shape(target)) != gathered:
+            raise VerifyException(f"the target has {gathered} numbers, found {target.type}")

@@ -34,6 +34,7 @@ from ocannl.dialects.texpr.code import (
 from ocannl.dialects.texpr.collectives import COLLECTIVES
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, MergeOp, NodeOp, OfOp, ParamOp, ValueOp
+from ocannl.dialects.texpr.messages import MESSAGES
 from ocannl.dialects.texpr.parts import PartAttr
 from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.scan import ScanOp, YieldOp
@@ -227,6 +228,7 @@ TEXPR = Dialect(
         CommentOp,
         TexprRoutineOp,
         *COLLECTIVES,
+        *MESSAGES,
     ],
     [ShapeAttr, TensorType, DimsAttr, PartAttr, PositionsAttr, AxesAttr, PlacementAttr],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def, prop_def, var_operand_def
 from xdsl.parser import Parser
@@ -47,7 +47,8 @@ class ApplyOp(TensorOp):
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
     `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
     `materialized` values pass through memory of their own, `virtual` ones through none. `compute` marks the
-    precision in which products of a parameter are computed. `shard <...>` places the result on a mesh.
+    precision in which products of a parameter are computed. `from stage 0 to 1` is a copy that another stage
+    of the program reads. `shard <...>` places the result on a mesh.
     """
 
     name = "texpr.apply"
@@ -63,6 +64,7 @@ class ApplyOp(TensorOp):
     stop = opt_prop_def(UnitAttr)
     mode = opt_prop_def(StringAttr)
     compute = opt_prop_def(UnitAttr)
+    stages = opt_prop_def(ArrayAttr[IntAttr])
     placement = opt_prop_def(PlacementAttr)
 
     def __init__(
@@ -129,11 +131,23 @@ class ApplyOp(TensorOp):
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
-        kept = given(placement=self.placement, compute=self.compute)
+        kept = given(placement=self.placement, compute=self.compute, stages=self.stages)
         self.properties = kept | _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
 
     def set_mode(self, mode: str) -> None:
         self.properties["mode"] = StringAttr(mode)
+
+    def set_stages(self, stages: tuple[int, int]) -> None:
+        """Makes the operation a copy that goes from one stage to another one."""
+        self.properties["stages"] = ArrayAttr([IntAttr(stage) for stage in stages])
+
+    @property
+    def moves(self) -> tuple[int, int] | None:
+        """The stages between which it moves its operand."""
+        if self.stages is None:
+            return None
+        start, end = self.stages.data
+        return start.data, end.data
 
     @property
     def is_projected(self) -> bool:
@@ -185,6 +199,8 @@ class ApplyOp(TensorOp):
             printer.print_string(f" {self.mode.data}")
         if self.compute is not None:
             printer.print_string(" compute")
+        if self.moves is not None:
+            printer.print_string(" from stage {} to {}".format(*self.moves))
         print_placement(printer, self.placement)
         self._print_type(printer)
 
@@ -213,6 +229,7 @@ class ApplyOp(TensorOp):
         stop = parser.parse_optional_keyword("stop") is not None
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
         compute = parser.parse_optional_keyword("compute") is not None
+        stages = _parse_stages(parser)
         placement = parse_placement(parser)
         type = parse_result_type(parser)
         if more and (result_map is None or space is None or logic is not None):
@@ -222,7 +239,7 @@ class ApplyOp(TensorOp):
             made = cls.of_parts(parts, type, accum, stop=stop, mode=mode)
             made.properties |= given(placement=placement, compute=UnitAttr() if compute else None)
             return made
-        return cls(
+        made = cls(
             combination.term,
             combination.operands,
             type,
@@ -237,10 +254,15 @@ class ApplyOp(TensorOp):
             compute=compute,
             placement=placement,
         )
+        if stages is not None:
+            made.set_stages(stages)
+        return made
 
     def verify_(self) -> None:
         if self.mode is not None and self.mode.data not in MODES:
             raise VerifyException(f"a mode is {' or '.join(MODES)}, found {self.mode.data!r}")
+        if self.stages is not None and len(self.stages.data) != 2:
+            raise VerifyException("a copy goes from one stage to another one")
         if self.accum is not None:
             check_accumulator(self.accum.data)
         if self.is_projected:
@@ -278,6 +300,15 @@ class ApplyOp(TensorOp):
         for value, indices in pairs:
             check_tensor_access(self, shape_of(value), indices, sizes)
         check_term(combination.term, len(combination.operands))
+
+
+def _parse_stages(parser: Parser) -> tuple[int, int] | None:
+    if not parser.parse_optional_keyword("from"):
+        return None
+    parser.parse_keyword("stage")
+    start = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    parser.parse_keyword("to")
+    return start, parser.parse_integer(allow_boolean=False, allow_negative=False)
 
 
 def _operands_of(parts: Sequence[Part]) -> tuple[SSAValue, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from xdsl.ir import Data
+from xdsl.ir import Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -28,10 +28,13 @@ class AskedAxis:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The axis to split over each mesh axis, if any is asked for; and the splits that were made, in order."""
+    """The axis to split over each mesh axis, if any is asked for; the splits that were made, in order; and
+    the stage of memory that only one has.
+    """
 
     asked: tuple[tuple[str, AskedAxis], ...] | None = None
     splits: tuple[SplitAxis, ...] = ()
+    stage: int | None = None
 
     def asked_over(self, mesh: str) -> AskedAxis | None:
         return dict(self.asked or ()).get(mesh)
@@ -40,10 +43,11 @@ class Placement:
         return replace(self, splits=(*self.splits, split))
 
     def __str__(self) -> str:
-        """As in ` shard <"data" = batch> split 0 of 10 over "data"`."""
-        splits = splits_text(self.splits)
+        """As in ` stage 1 shard <"data" = batch> split 0 of 10 over "data"`."""
+        stage = "" if self.stage is None else f" stage {self.stage}"
         asked = ", ".join(f'"{mesh}" = {axis}' for mesh, axis in self.asked or ())
-        return splits if self.asked is None else f" shard <{asked}>{splits}"
+        shard = "" if self.asked is None else f" shard <{asked}>"
+        return f"{stage}{shard}{splits_text(self.splits)}"
 
 
 @irdl_attr_definition
@@ -62,6 +66,12 @@ class PlacementAttr(Data[Placement]):
             printer.print_string(str(self.data))
 
 
+def placement_in(op: Operation) -> Placement:
+    """The placement among the properties of an operation; nothing is asked where it has none."""
+    found = op.properties.get("placement")
+    return found.data if isinstance(found, PlacementAttr) else Placement()
+
+
 def print_placement(printer: Printer, placement: PlacementAttr | None) -> None:
     printer.print_string("" if placement is None else str(placement.data))
 
@@ -73,11 +83,13 @@ def parse_placement(parser: AttrParser) -> PlacementAttr | None:
 
 
 def _parse(parser: AttrParser) -> Placement:
-    asked = None
+    asked = stage = None
+    if parser.parse_optional_keyword("stage"):
+        stage = parser.parse_integer(allow_boolean=False, allow_negative=False)
     if parser.parse_optional_keyword("shard"):
         pairs = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _parse_asked(parser))
         asked = tuple(pairs)
-    return Placement(asked, parse_splits(parser))
+    return Placement(asked, parse_splits(parser), stage)
 
 
 def _parse_asked(parser: AttrParser) -> tuple[str, AskedAxis]:

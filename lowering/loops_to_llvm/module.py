@@ -142,7 +142,8 @@ class ModuleEmitter:
             return self.call_repeat(func, step, places)
         if isinstance(step, CollectiveOp):
             name = self.function(f"{func.sym_name.data}.exchange", exchange_text(self.exchanges[step]))
-            given = [places.of_element(node, 0) for node in step.nodes]
+            target, source = (step.nodes * 2)[:2] if step.message is not None else step.nodes
+            given = [places.of_element(node, 0) for node in (target, source)]
             return Call(name, 1, [*given, (places.layout.engine_slot, 0)])
         if (
             isinstance(step, NestOp | GroupOp)

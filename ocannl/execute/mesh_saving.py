@@ -88,7 +88,7 @@ def parts_to_set(node: Node, array: StoredArray, what: str) -> Callable[[], None
     in parts.
     """
     memory = node.memory
-    if not isinstance(memory, MeshMemory) or not memory.splits:
+    if not isinstance(memory, MeshMemory) or not (memory.splits or memory.stages):
         return None
     found = [stored(array.part(at), memory.dtype, what) for at in memory.held()]
 

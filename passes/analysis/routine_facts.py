@@ -131,10 +131,13 @@ class _Reader:
 
     def visit_collective(self, collective: CollectiveOp) -> None:
         """It reads all of the source, and writes all of the target."""
-        self.read(collective.source)
-        label = self.labels.get(collective.target)
-        if label is not None:
-            sizes = memref_shape(collective.target)
+        for node in collective.read:
+            self.read(node)
+        for node in collective.written:
+            label = self.labels.get(node)
+            if label is None:
+                continue
+            sizes = memref_shape(node)
             self.facts.writes.add(label)
             self.written.setdefault(label, Written()).add(tuple((0, size) for size in sizes), sizes)
 

@@ -93,11 +93,11 @@ class _Liveness:
         return True
 
     def scan_collective(self, collective: CollectiveOp) -> bool:
-        """Whether what ranks exchange is read later. All of the target is overwritten."""
-        if collective.target not in self.live:
+        """Whether what ranks exchange is read later; messages stay. All of the target is overwritten."""
+        if collective.message is None and self.live.isdisjoint(collective.written):
             return False
-        self.live.discard(collective.target)
-        self.live.add(collective.source)
+        self.live.difference_update(collective.written)
+        self.live.update(collective.read)
         return True
 
     def _scan_store(self, store: StoreOp, space: Space, overwritten: set[Cell]) -> bool:

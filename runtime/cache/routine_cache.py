@@ -91,12 +91,19 @@ def _interface(fields: dict[str, Any]) -> Interface:
                 node["why"],
                 node["is_kept"],
                 tuple(SplitAxis(**split) for split in node["splits"]),
+                tuple(node["stages"]),
             )
             for label, node in fields["nodes"].items()
         },
         fields["mesh"],
-        tuple(Exchange(**exchange) for exchange in fields["exchanges"]),
+        tuple(map(_exchange, fields["exchanges"])),
+        tuple(map(_interface, fields["stages"])),
     )
+
+
+def _exchange(fields: dict[str, Any]) -> Exchange:
+    message = fields.pop("message")
+    return Exchange(**fields, message=None if message is None else tuple(message))
 
 
 def _limit(fields: dict[str, Any]) -> IndexLimit:

@@ -57,7 +57,7 @@ class MeshDevice:
 
     def program(self, text: str, interface: Interface) -> MeshProgram | ForeignProgram:
         self.engine.check_same(f"routine {interface.name!r}", hashlib.blake2b(text.encode()).digest())
-        found = self.base.program(text, interface)
+        found = self.base.program(text, interface.stages[0] if interface.stages else interface)
         return found if isinstance(found, ForeignProgram) else MeshProgram(found, interface, self)
 
 

@@ -35,6 +35,21 @@ class Engine(Protocol):
         """
         ...
 
+    def send(self, rank: int, peer: int, number: int, source: Bytes, line: str) -> None:
+        """Sends a message, which has a number, to another rank, and does not wait until it has come."""
+        ...
+
+    def receive(self, rank: int, peer: int, number: int, target: Bytes, line: str) -> None:
+        """Waits for the message of a number from another rank: those of one number come in order.
+
+        Raises `RankLost` where it does not come in time.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Waits until what the ranks of this process have sent needs nothing of them any more."""
+        ...
+
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
         """Calls a function for each rank of this process. Raises the error of the first rank that failed."""
         ...

@@ -29,11 +29,25 @@ class Exchanger:
         if self.failure is not None:
             return
         exchange, group = self._exchanges[number]
+        if exchange.message is not None:
+            self._message(exchange, group, target)
+            return
         received = exchange.bytes * (len(group) if exchange.kind == "all_gather" else 1)
         try:
             given = _view(target, received), _view(source, exchange.bytes)
             self.engine.exchange(self.rank, group, exchange.kind, *given, exchange.line)
         except BaseException as error:  # compiled code cannot raise: the run does
+            self.failure = error
+            self.engine.fail()
+
+    def _message(self, exchange: Exchange, group: Sequence[int], address: int) -> None:
+        """Sends or receives a message."""
+        assert exchange.message is not None
+        number, peer = exchange.message
+        move = self.engine.send if exchange.kind == "send" else self.engine.receive
+        try:
+            move(self.rank, group[peer], number, _view(address, exchange.bytes), exchange.line)
+        except BaseException as error:  # as above
             self.failure = error
             self.engine.fail()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.index.splits import SplitAxis
+from ocannl.dialects.routine import STAGE
 
 Array = NDArray[Any]
 
@@ -31,6 +32,10 @@ class Grid:
         for name in reversed([*self.sizes]):
             rank, found[name] = divmod(rank, self.sizes[name])
         return {name: found[name] for name in self.sizes}
+
+    def holds(self, rank: int, stages: Collection[int]) -> bool:
+        """Whether a rank is of one of some stages; `()` are all of them."""
+        return not stages or self.place(rank)[STAGE] in stages
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
         """The ranks along an axis through a rank, in order."""
@@ -53,10 +58,18 @@ class Grid:
         part[inside] = whole[at]
         return part
 
-    def joined(self, parts: Sequence[Array], splits: Sequence[SplitAxis], sizes: Sequence[int]) -> Array:
-        """The array of which these are the parts of all ranks, in order."""
+    def joined(
+        self,
+        parts: Sequence[Array],
+        splits: Sequence[SplitAxis],
+        sizes: Sequence[int],
+        stages: Collection[int] = (),
+    ) -> Array:
+        """The array of which these are the parts of all ranks, in order, or of those of some stages."""
         whole = np.empty(tuple(sizes), parts[0].dtype)
         for rank, part in enumerate(parts):
+            if not self.holds(rank, stages):
+                continue
             inside, at = self.places(sizes, splits, rank)
             whole[at] = part[inside]
         return whole

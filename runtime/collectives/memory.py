@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.index.splits import SplitAxis
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.routine import STAGE
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.memory import HostMemory
@@ -34,6 +35,8 @@ class MeshMemory:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.splits: Splits = ()
+        self.stages: tuple[int, ...] = ()
+        """The stages whose ranks have it; none where all have."""
         self.parts: list[HostMemory] = []
         """Those of the ranks in this process, once it is placed."""
         self._make = make
@@ -45,14 +48,21 @@ class MeshMemory:
         """None: each rank has its own."""
         return 0
 
-    def place(self, splits: Splits, what: str) -> Sequence[HostMemory]:
+    def place(
+        self, splits: Splits, what: str, stages: tuple[int, ...] = (), *, written: bool = False
+    ) -> Sequence[HostMemory]:
         """The parts of the ranks of this process. Raises `DeviceError` where another routine has placed it
-        otherwise.
+        otherwise. What no code writes comes to further stages that read it.
         """
+        if self.parts and splits == self.splits and not self._is_held(stages, written):
+            self._check_stages(stages, what, written)
+            whole, held = self.read(), self.stages
+            self.parts, self._whole = [], whole
+            stages = tuple(sorted({*held, *stages})) if stages else ()
         if not self.parts:
-            self.splits = splits
+            self.splits, self.stages = splits, stages
             sizes = self.grid.part_sizes(self.shape, splits)
-            self.parts = [self._make(sizes, self.dtype) for _ in self.engine.ranks]
+            self.parts = [self._make(sizes if own else self._nothing, self.dtype) for own in self._holds]
             if self._whole is not None:
                 self._set_parts(self._whole)
                 self._whole = None
@@ -63,9 +73,33 @@ class MeshMemory:
             )
         return self.parts
 
+    @property
+    def _holds(self) -> list[bool]:
+        """Which ranks of this process have it, those of its stages."""
+        return [self.grid.holds(rank, self.stages) for rank in self.engine.ranks]
+
+    @property
+    def _nothing(self) -> tuple[int, ...]:
+        """The sizes of what other ranks have."""
+        return (0,) * len(self.shape)
+
+    def _is_held(self, stages: tuple[int, ...], written: bool) -> bool:
+        """Whether the ranks of some stages have it, and if they write it no others."""
+        if stages == self.stages or (not written and not self.stages):
+            return True
+        return not written and bool(stages) and {*stages} <= {*self.stages}
+
+    def _check_stages(self, stages: tuple[int, ...], what: str, written: bool) -> None:
+        if written:
+            own, other = (
+                f"of stages {found}" if found else "of all stages" for found in (stages, self.stages)
+            )
+            raise DeviceError(f"`{what}` is {own} in this routine, but another one has it as {other}")
+
     def _set_parts(self, whole: NDArray[Any]) -> None:
-        for rank, part in zip(self.engine.ranks, self.parts, strict=True):
-            part.array[...] = self.grid.cut(whole, self.splits, rank)
+        for rank, part, holds in zip(self.engine.ranks, self.parts, self._holds, strict=True):
+            if holds:
+                part.array[...] = self.grid.cut(whole, self.splits, rank)
 
     def read(self) -> NDArray[Any]:
         if not self.parts:
@@ -74,22 +108,31 @@ class MeshMemory:
 
     def joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The whole of arrays like the parts, which may have further axes before theirs."""
-        if not self.splits:
+        if not self.splits and not self.stages:
             return parts[0].copy()
         outer = parts[0].shape[: parts[0].ndim - len(self.shape)]
+        sizes = (*outer, *self.grid.part_sizes(self.shape, self.splits))
+        parts = [
+            part if holds else np.zeros(sizes, self.dtype)
+            for part, holds in zip(parts, self._holds, strict=True)
+        ]
         splits = [SplitAxis(split.axis + len(outer), split.size, split.mesh) for split in self.splits]
-        return self.grid.joined(self.engine.all_parts(parts), splits, (*outer, *self.shape))
+        return self.grid.joined(self.engine.all_parts(parts), splits, (*outer, *self.shape), self.stages)
 
     def shards(self) -> dict[int, tuple[slice, ...]]:
         """Where in the whole each part is that is not empty, by the lowest rank that has it."""
-        if not self.splits or 0 in self.shape:
+        if (not self.splits and not self.stages) or 0 in self.shape:
             return {0: tuple([slice(0, size) for size in self.shape])}
-        others = {*self.grid.sizes} - {split.mesh for split in self.splits}
+        others = dict.fromkeys({*self.grid.sizes} - {split.mesh for split in self.splits}, 0)
+        if self.stages:
+            others[STAGE] = self.stages[0]
         found: dict[int, tuple[slice, ...]] = {}
         for rank in range(self.grid.ranks):
             place = self.grid.place(rank)
             _, at = self.grid.places(self.shape, self.splits, rank)
-            if not any(place[axis] for axis in others) and all(ranged.start < ranged.stop for ranged in at):
+            if all(place[axis] == at for axis, at in others.items()) and all(
+                ranged.start < ranged.stop for ranged in at
+            ):
                 found[rank] = at
         return found
 
@@ -104,11 +147,17 @@ class MeshMemory:
 
     def held(self) -> list[tuple[slice, ...]]:
         """Where in the whole the parts of this process are."""
-        return [self.grid.places(self.shape, self.splits, rank)[1] for rank in self.engine.ranks]
+        nothing = tuple([slice(0, 0) for _ in self.shape])
+        return [
+            self.grid.places(self.shape, self.splits, rank)[1] if holds else nothing
+            for rank, holds in zip(self.engine.ranks, self._holds, strict=True)
+        ]
 
     def write_shards(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Sets the parts of this process, as `held` tells them."""
-        for rank, part, array in zip(self.engine.ranks, self.parts, arrays, strict=True):
+        for rank, part, array, holds in zip(self.engine.ranks, self.parts, arrays, self._holds, strict=True):
+            if not holds:
+                continue
             inside, _ = self.grid.places(self.shape, self.splits, rank)
             part.array[...] = 0
             part.array[inside] = array

@@ -20,7 +20,9 @@ R = TypeVar("R")
 KINDS = ("all_gather", "all_to_all")
 # Messages of other sizes have other tags, up to the least bound of tags in MPI: ranks that do different
 # things wait in vain, in place of taking what is not for them.
-FIRST_TAG, TAGS = 2, 32000
+FIRST_TAG, TAGS = 2, 24000
+# Messages between two ranks have tags of their own, by their numbers.
+FIRST_MESSAGE, MESSAGES = FIRST_TAG + TAGS, 8000
 
 
 def mpi_engine(ranks: int, timeout: float) -> MpiEngine:
@@ -43,6 +45,8 @@ class MpiEngine:
         self.timeout = timeout
         self.ranks: Sequence[int] = (world.rank,)
         self._sent: list[Any] = []
+        self._messages: list[tuple[int, Any, Bytes, str]] = []
+        """Messages that may not have gone yet: to whom, and from which line."""
 
     def exchange(
         self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
@@ -55,6 +59,22 @@ class MpiEngine:
         sends = [(peer, self.world.Isend(outof[k], peer, tag)) for k, peer in peers]
         into[own] = outof[own]
         Wait(self.world, self.timeout, line, self._sent).until([*receives, *sends])
+
+    def send(self, rank: int, peer: int, number: int, source: Bytes, line: str) -> None:
+        message = source.copy()
+        request = self.world.Isend(message, peer, FIRST_MESSAGE + number % MESSAGES)
+        self._messages.append((peer, request, message, line))
+        self._messages = [sent for sent in self._messages if not sent[1].Test()]
+
+    def receive(self, rank: int, peer: int, number: int, target: Bytes, line: str) -> None:
+        request = self.world.Irecv(target, peer, FIRST_MESSAGE + number % MESSAGES)
+        Wait(self.world, self.timeout, line, self._sent).until([(peer, request)])
+
+    def flush(self) -> None:
+        if self._messages:
+            requests = [(peer, request) for peer, request, _, _ in self._messages]
+            Wait(self.world, self.timeout, self._messages[0][3], self._sent).until(requests)
+            self._messages.clear()
 
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
         return [function() for function in functions]

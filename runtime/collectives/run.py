@@ -9,6 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.routine import STAGE
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.exchanger import Exchanger
 from ocannl.runtime.collectives.grid import Grid
@@ -29,26 +31,32 @@ class MeshRun:
         self.engine = engine
         self._layout = interface.layout
         self._indices = slice(self._layout.index_slot, self._layout.team_slot)
+        self._staged = bool(interface.stages)
         parts = self._parts(interface)
         self._ranks = [
-            RankRun(program, interface, engine, grid, rank, args, {s: own[k] for s, own in parts.items()})
+            RankRun(program, interface, engine, grid, rank, args, {n: own[k] for n, own in parts.items()})
             for k, rank in enumerate(engine.ranks)
         ]
 
-    def _parts(self, interface: Interface) -> dict[int, Sequence[Any]]:
-        """The memory of each slot, by the ranks of this process."""
+    def _parts(self, interface: Interface) -> dict[str, Sequence[Any]]:
+        """The memory of each node, and that of the arena under no name, by the ranks of this process."""
         layout = self._layout
-        found: dict[int, Sequence[Any]] = {}
+        found: dict[str, Sequence[Any]] = {}
         for slot, label in ((layout.arena_slot, ""), *((s, n) for n, s in layout.node_slots.items())):
             memory = self.args.owner(slot)
             assert isinstance(memory, MeshMemory)
-            found[slot] = memory.place(interface.nodes[label].splits if label else (), label)
+            node = interface.nodes[label] if label else None
+            splits, stages = ((), ()) if node is None else (node.splits, node.stages)
+            written = label in interface.facts.writes
+            found[label] = memory.place(splits, label, stages, written=written)
         return found
 
     def call(self) -> None:
         for rank in self._ranks:
             rank.take(self.args)
         self.engine.together([rank.run.call for rank in self._ranks])
+        if self._staged:
+            self.engine.flush()
 
     def loop(
         self,
@@ -63,13 +71,19 @@ class MeshRun:
         for k, rank in enumerate(self._ranks):
             rank.take(self.args)
             own = [memory.parts[k] for memory in memories]
-            calls.append(partial(rank.run.loop, epochs=epochs, ranged=ranged, advance=advance, record=own))
+            slots = [(rank.slot(slot), size) for slot, size in ranged]
+            advanced = [rank.slot(slot) for slot in advance]
+            calls.append(partial(rank.run.loop, epochs=epochs, ranged=slots, advance=advanced, record=own))
         found = self.engine.together(calls)
+        if self._staged:
+            self.engine.flush()
         for slot in advance:
-            self.args.slots[slot] = self._ranks[0].args.slots[slot]
+            self.args.slots[slot] = self._ranks[0].args.slots[self._ranks[0].slot(slot)]
         return [memory.joined([own[k] for own in found]) for k, memory in enumerate(memories)]
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
+        if self._staged:
+            raise DeviceError("a profile is of one function, and each stage has one: compile without stages")
         for rank in self._ranks:
             rank.take(self.args)
         return self.engine.together([partial(rank.profile, module, runs) for rank in self._ranks])[0]
@@ -86,14 +100,19 @@ class RankRun:
         grid: Grid,
         rank: int,
         given: ArgBlock,
-        memory: Mapping[int, Any],
+        memory: Mapping[str, Any],
     ) -> None:
+        whole = interface.layout
+        if interface.stages:
+            interface = interface.stages[grid.place(rank)[STAGE]]
+            program = program.entry(interface.name)
         layout = interface.layout
+        self._shift = layout.index_slot - whole.index_slot
         self.args = ArgBlock(layout.slots)
-        for slot, own in memory.items():
-            self.args.set_address(slot, own.address, own)
+        for label, slot in (("", layout.arena_slot), *layout.node_slots.items()):
+            self.args.set_address(slot, memory[label].address, memory[label])
         if layout.is_parallel:
-            self.args.set_address(layout.team_slot, given.index(layout.team_slot), given)
+            self.args.set_address(layout.team_slot, given.index(whole.team_slot), given)
         self.exchanger = Exchanger(engine, grid, rank, interface.exchanges)
         if layout.exchanges:
             self.args.set_address(layout.engine_slot, self.exchanger.address, self.exchanger)
@@ -108,7 +127,11 @@ class RankRun:
     def take(self, given: ArgBlock) -> None:
         """Takes static indices from the arguments for all ranks."""
         for slot in self._indices:
-            self.args.values[slot] = given.values[slot]
+            self.args.values[slot] = given.values[slot - self._shift]
+
+    def slot(self, given: int) -> int:
+        """The slot of a static index that has another one in the arguments for all ranks."""
+        return given + self._shift
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
         found = self.run.profile(module, runs)

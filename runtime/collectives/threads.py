@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Barrier, BrokenBarrierError, Lock
+from threading import Barrier, BrokenBarrierError, Condition, Lock
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
@@ -27,6 +29,9 @@ class ThreadsEngine:
         self._waiting: dict[int, Waiting] = {}
         self._absence = ""
         self._lock = Lock()
+        self._sent = Condition(self._lock)
+        self._messages = defaultdict[tuple[int, int, int], deque[Bytes]](deque)
+        """Messages on their way, by source, target and number."""
         self._has_failed = False
         self._pool = ThreadPoolExecutor(ranks, "rank")
 
@@ -61,12 +66,36 @@ class ThreadsEngine:
         for rank in group:
             del self._waiting[rank]
 
+    def send(self, rank: int, peer: int, number: int, source: Bytes, line: str) -> None:
+        with self._sent:
+            self._messages[rank, peer, number].append(source.copy())
+            self._sent.notify_all()
+
+    def receive(self, rank: int, peer: int, number: int, target: Bytes, line: str) -> None:
+        deadline = time.monotonic() + self.timeout
+        with self._sent:
+            found = self._messages[peer, rank, number]
+            self._waiting[rank] = Waiting((peer,), line)
+            while not found:
+                left = deadline - time.monotonic()
+                if self._has_failed or left <= 0:
+                    self._absence = self._absence or absence_text(rank, self._waiting, self.timeout)
+                    raise RankLost(f"{line}: {self._absence}")
+                self._sent.wait(left)
+            del self._waiting[rank]
+            message = found.popleft()
+        target[:] = message
+
+    def flush(self) -> None:
+        """What is sent is in the memory of this process."""
+
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
         futures = [self._pool.submit(function) for function in functions]
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             self._barriers.clear()
             self._waiting.clear()
+            self._messages.clear()
             self._has_failed, self._absence = False, ""
             raise min(errors, key=lambda error: isinstance(error, RankLost))
         return [future.result() for future in futures]
@@ -82,3 +111,4 @@ class ThreadsEngine:
             self._has_failed = True
             for barrier in self._barriers.values():
                 barrier.abort()
+            self._sent.notify_all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -69,6 +69,10 @@ class NativeProgram:
     function: int
     violation: Violation | None
     target: TargetDescription
+
+    def entry(self, name: str) -> NativeProgram:
+        """Another routine of the same text."""
+        return replace(self, function=self.code.address(entry_symbol(name)))
 
     def bind(self, args: ArgBlock, failures: Failures | None = None) -> NativeRun:
         """`failures` raises the errors of what runs call."""

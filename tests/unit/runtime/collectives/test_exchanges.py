@@ -126,3 +126,54 @@ def test_memory_has_one_placement() -> None:
     memory.write([5, 6, 7, 8])
     assert second.array.tolist() == [7, 8]
     assert memory.read().tolist() == [5, 6, 7, 8]
+
+
+MESSAGES = """
+texpr.routine @step.0 mesh (stage = 2) {
+  %x = texpr.data "x" : !texpr.tensor<3, f64>
+  %back = texpr.receive 1 from 1 over "stage" : !texpr.tensor<3, f64>
+  texpr.send %x as 0 to 1 over "stage"
+  texpr.forward %back
+}
+texpr.routine @step.1 mesh (stage = 2) {
+  %x = texpr.receive 0 from 0 over "stage" : !texpr.tensor<3, f64>
+  %twice = texpr.apply [i] = add(%x[i], %x[i]) over (i = 3) : !texpr.tensor<3, f64>
+  texpr.send %twice as 1 to 0 over "stage"
+}
+"""
+
+
+def test_messages_between_stages() -> None:
+    mesh = MeshDevice(NativeDevice(), Grid({"stage": 2}), ThreadsEngine(2, 20.0))
+    executable = compile_module(parse_text(MESSAGES), "cpu", mesh)
+    layout, nodes = executable.interface.layout, executable.interface.nodes
+    assert {label: facts.stages for label, facts in nodes.items()} == {"x": (0,), "back": (0,)}
+    args = ArgBlock(layout.slots)
+    args.set_address(layout.arena_slot, 0, mesh.memory((max(1, layout.arena_bytes),), np.uint8))
+    memory = {label: mesh.memory(facts.whole, facts.dtype) for label, facts in nodes.items()}
+    for label, slot in layout.node_slots.items():
+        args.set_address(slot, 0, memory[label])
+    memory["x"].write(np.arange(3.0))
+    run = executable.program.bind(args)
+    for _ in range(3):
+        run.call()
+        assert (memory["back"].read() == 2 * np.arange(3.0)).all()
+    assert [part.array.size for part in memory["x"].parts] == [3, 0]
+    assert memory["x"].shards() == {0: (slice(0, 3),)}
+
+
+def test_a_message_that_does_not_come() -> None:
+    engine = ThreadsEngine(2, 0.2)
+    received = np.zeros(8, np.uint8)
+    with pytest.raises(RankLost, match=r"model\.py:3: rank 1 did not come to this collective within 0.2 s"):
+        engine.together([lambda: engine.receive(0, 1, 0, received, "model.py:3")])
+
+
+def test_messages_have_numbers() -> None:
+    engine = ThreadsEngine(2, 5.0)
+    received = [np.zeros(1, np.uint8) for _ in range(2)]
+    for number in range(2):
+        engine.send(0, 1, number, np.full(1, number + 1, np.uint8), "")
+    for number in (1, 0):
+        engine.receive(1, 0, number, received[number], "")
+    assert [int(own[0]) for own in received] == [1, 2]
