@@ -59,6 +59,7 @@ from ocannl.passes.texpr.infer_projections.infer_projections import InferProject
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.mask_padding import MaskPaddingPass
 from ocannl.passes.texpr.partition.partition import PartitionPass
+from ocannl.passes.texpr.split_stages.split_stages import SplitStagesPass
 
 # The passes of all targets.
 SHARED: tuple[type[ModulePass], ...] = (
@@ -71,6 +72,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     DifferentiatePass,
     DistributeScansPass,
     PartitionPass,
+    SplitStagesPass,
     LowerTexprToAssignPass,
     LowerAssignToLoopsPass,
     InlineNodesPass,

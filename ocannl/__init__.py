@@ -77,6 +77,7 @@ from ocannl.program.seeds import seed
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.shapes import RowSizes
 from ocannl.program.sharding import shard
+from ocannl.program.stage_scope import stage
 from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
@@ -216,6 +217,7 @@ __all__ = [
     "shard",
     "sort",
     "stack",
+    "stage",
     "state",
     "std",
     "stop_gradient",

@@ -84,7 +84,7 @@ class Context(TensorMemory):
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
         self.backend = backend
         self.target, make_device = BACKENDS[backend]
-        self.mesh: Mapping[str, int] = {} if mesh is None else mesh.sizes
+        self.mesh: Mapping[str, int] = {} if mesh is None else mesh.program_axes
         self.device = make_device() if device is None else device
         self.arch = self.device.arch if isinstance(self.device, CudaDevice) else arch
         """The architecture of NVIDIA's GPUs that PTX is for by default."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, at_line
-from ocannl.dialects.routine import IndicesAttr
-from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
+from ocannl.dialects.routine import MICROBATCH, IndicesAttr
+from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr, placement_in
 from ocannl.execute.nodes import Nodes
 from ocannl.program.extract import ExtractedRoutine
 from ocannl.program.location import here
@@ -47,8 +47,10 @@ def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]
             node = nodes.find(value)
             memory = None if node is None else node.memory
             if isinstance(memory, MeshMemory) and memory.parts:
-                asked = tuple((split.mesh, AskedAxis(None, split.axis)) for split in memory.splits)
-                op.properties["placement"] = PlacementAttr(Placement(asked))
+                given = tuple((split.mesh, AskedAxis(None, split.axis)) for split in memory.splits)
+                asked = tuple(own for own in placement_in(op).asked or () if own[0] == MICROBATCH)
+                stage = memory.stages[0] if len(memory.stages) == 1 else None
+                op.properties["placement"] = PlacementAttr(Placement((*given, *asked), stage=stage))
 
 
 def check_axes(program: ExtractedRoutine, mesh: Mapping[str, int]) -> None:
@@ -56,7 +58,7 @@ def check_axes(program: ExtractedRoutine, mesh: Mapping[str, int]) -> None:
         placement = op.properties.get("placement")
         if isinstance(placement, PlacementAttr):
             for name, _ in placement.data.asked or ():
-                if name not in mesh:
+                if name not in (*mesh, MICROBATCH):
                     axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())
                     raise OcannlError(at_line(op, f'the mesh ({axes}) has no axis "{name}"'))
 

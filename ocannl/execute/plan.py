@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
 
+from ocannl.dialects.routine import STAGE
 from ocannl.execute.machines import Machine
 from ocannl.execute.planned_collectives import PlannedCollective
 from ocannl.execute.planned_memory import PlannedMemory
+from ocannl.execute.planned_messages import PlannedMessage
+from ocannl.passes.analysis.pipeline_schedules import bubble
 from ocannl.program.html import text_html
 from ocannl.program.text_table import table
 
@@ -33,6 +36,9 @@ class Plan:
             that are done again because their results were not kept.
         flops: all that it does in matrix products.
         compute_seconds: the time of computing, each step at the rate of its operations or of its bytes.
+        microbatches: the number of microbatches of a run.
+        stage_messages: what stages send each other.
+        stage_memory: the bytes of a device of each stage.
     """
 
     name: str
@@ -44,6 +50,26 @@ class Plan:
     needed_flops: Mapping[str, int]
     flops: Mapping[str, int]
     compute_seconds: float
+    microbatches: int = 1
+    stage_messages: tuple[PlannedMessage, ...] = ()
+    stage_memory: tuple[PlannedMemory, ...] = ()
+
+    @property
+    def stages(self) -> int:
+        """The number of stages."""
+        return self.mesh.get(STAGE, 1)
+
+    @property
+    def bubble(self) -> float:
+        """The part of a run in which a stage waits for the others, (p - 1)/(m + p - 1) of p stages and m
+        microbatches that take equally long (Narayanan et al., 2021).
+        """
+        return float(bubble(self.stages, self.microbatches))
+
+    @property
+    def waiting_seconds(self) -> float:
+        """The time for which a stage waits for the others in a run."""
+        return self.compute_seconds * self.bubble / (1 - self.bubble)
 
     @property
     def ranks(self) -> int:
@@ -82,18 +108,23 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float:
-        """The time of all collectives, one after the other."""
-        return sum(each.seconds for each in self.collectives)
+        """The time of all collectives, and of the messages of the stage that sends longest, one after the
+        other.
+        """
+        sent = [0.0] * self.stages
+        for each in self.stage_messages:
+            sent[each.start] += each.times * each.seconds
+        return sum(each.seconds for each in self.collectives) + max(sent)
 
     @property
     def seconds(self) -> float:
-        """The time of a run that computes or communicates, never both at once."""
-        return self.compute_seconds + self.communication_seconds
+        """The time of a run that computes, communicates or waits, never two at once."""
+        return self.compute_seconds + self.communication_seconds + self.waiting_seconds
 
     @property
     def least_seconds(self) -> float:
-        """The time of a run that does both at once, all the time."""
-        return max(self.compute_seconds, self.communication_seconds)
+        """The time of a run that does both at once, all the time that it does not wait."""
+        return max(self.compute_seconds, self.communication_seconds) + self.waiting_seconds
 
     @property
     def utilization(self) -> float:
@@ -129,14 +160,33 @@ class Plan:
             yield f"\na rank sends {scaled(self.sent)}B at least, {engines}"
             links = f"{scaled(self.inside)}B to its node, {scaled(self.between)}B to others"
             yield f"{self.messages} messages of all ranks; a device sends {links}"
+        if self.stage_messages:
+            yield f"\n{self.stages} stages, {self.microbatches} microbatches; a rank of each stage sends"
+            yield table([*self._message_rows()])
         yield f"\ntime of a run: {time_text(self.seconds)}, {100 * self.utilization:.1f} % of the peak"
         yield f"  computing     {time_text(self.compute_seconds)}"
         yield f"  communicating {time_text(self.communication_seconds)}"
+        if self.stages > 1:
+            waiting = f"{time_text(self.waiting_seconds)}, {100 * self.bubble:.1f} % of a run (the bubble)"
+            yield f"  waiting       {waiting}"
         yield f"  both at once  {time_text(self.least_seconds)} at least"
 
     def _memory_rows(self) -> list[Row]:
         sizes = [(each.name, getattr(self.memory, each.name)) for each in fields(self.memory)]
         return [("kind", "bytes"), *((name, f"{scaled(size)}B") for name, size in sizes if size)]
+
+    def _message_rows(self) -> Iterator[Row]:
+        yield ("from", "to", "bytes", "times", "sent", "time", "line")
+        for each in self.stage_messages:
+            yield (
+                str(each.start),
+                str(each.end),
+                f"{scaled(each.bytes)}B",
+                str(each.times),
+                f"{scaled(each.times * each.bytes)}B",
+                time_text(each.times * each.seconds),
+                each.line.rpartition("/")[2],
+            )
 
     def _collective_rows(self) -> Iterator[Row]:
         yield HEADING

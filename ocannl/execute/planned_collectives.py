@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from xdsl.dialects.builtin import FixedBitwidthType, LocationAttr, ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import FixedBitwidthType, LocationAttr
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects import assign, loops
 from ocannl.dialects.index.memref import array_type
@@ -108,9 +108,9 @@ class FoundCollective:
         return id(self.location), self.axis, *exchange
 
 
-def found_in(module: ModuleOp, mesh: Mapping[str, int]) -> list[FoundCollective]:
-    """The collectives of a module after `partition`."""
-    return [FoundCollective.of(op, mesh) for op in module.walk() if isinstance(op, CollectiveOp)]
+def found_in(routine: Operation, mesh: Mapping[str, int]) -> list[FoundCollective]:
+    """The collectives of a routine after `split-stages`."""
+    return [FoundCollective.of(op, mesh) for op in routine.walk() if isinstance(op, CollectiveOp)]
 
 
 def bytes_of(value: SSAValue) -> int:
@@ -136,7 +136,7 @@ def exchanges_of(op: CollectiveOp, ranks: int) -> tuple[Exchange, ...]:
 
 
 def _exchange(step: assign.CollectiveOp | loops.CollectiveOp) -> Exchange:
-    return step.kind.data, byte_size(declaration(step.source))
+    return step.kind.data, byte_size(declaration(step.moved))
 
 
 def called(found: Sequence[FoundCollective], func: loops.FuncOp) -> list[tuple[FoundCollective, int]]:
@@ -145,7 +145,7 @@ def called(found: Sequence[FoundCollective], func: loops.FuncOp) -> list[tuple[F
     """
     runs: Counter[Any] = Counter()
     for step, times in runs_of(func):
-        if isinstance(step, loops.CollectiveOp):
+        if isinstance(step, loops.CollectiveOp) and step.message is None:
             runs[id(step.location), step.mesh.data, *_exchange(step)] += times
     alike = Counter(each.key(each.exchanges[0]) for each in found)
     keys = [each.key(each.exchanges[0]) for each in found]

@@ -12,6 +12,7 @@ from ocannl.execute.meshes import check_axes
 from ocannl.execute.plan import Plan
 from ocannl.execute.planned_collectives import CollectivePlanner, FoundCollective, called, found_in
 from ocannl.execute.planned_memory import memory_of
+from ocannl.execute.planned_messages import messages_of
 from ocannl.lowering.pipelines import for_target, passes_until, run_passes
 from ocannl.passes.analysis.nests import uncalled
 from ocannl.passes.analysis.roofline import StepWork, works_of
@@ -19,7 +20,7 @@ from ocannl.passes.analysis.target import DEFAULT_TARGET
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
-from ocannl.passes.texpr.partition.partition import PartitionPass
+from ocannl.passes.texpr.split_stages.split_stages import SplitStagesPass
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import extract
@@ -41,9 +42,9 @@ class WithCode(Protocol):
 def plan(step: Code | WithCode, mesh: Mesh, machine: str | Machine = "8xH100") -> Plan:
     """Plans a program on a mesh: memory of each device, messages and their bytes, and time; tables as text.
 
-    The program is partitioned and compiled for one rank, up to its memory plan, and the messages of its
-    collectives are counted one by one: nothing is run or allocated, and neither the mesh nor the machine has
-    to be there.
+    The program is partitioned and compiled for one rank, or for one of each stage, up to its memory plan, and
+    the messages of its collectives are counted one by one: nothing is run or allocated, and neither the mesh
+    nor the machine has to be there.
 
     `step` is code, as `train.grad_update(loss) + train.adam_update(loss)`, a routine, or a function that was
     lowered for arguments, `f.lower(x, y)`. `machine` is an `oc.Machine`, or the name of one: `"8xH100"`, or
@@ -72,11 +73,12 @@ class _Planning:
 
     def __init__(self, code: Code, mesh: Mesh) -> None:
         self.name, self.mesh = code.label or "code", mesh
-        self.collectives: list[FoundCollective] = []
-        self.needed, self.works = Products(), list[StepWork]()
+        self.collectives: list[list[FoundCollective]] = []
+        self.needed, self.works = list[Products](), list[list[StepWork]]()
+        """Of each stage; without stages there is one."""
         self.program = extract(code.statements, self.name)
         check_axes(self.program, mesh.sizes)
-        self.program.routine.set_mesh(mesh.sizes)
+        self.program.routine.set_mesh(mesh.program_axes)
         # Programs with collectives are compiled with all of their layers.
         passes = [p for p in passes_until(PIPELINE, "loops") if p is not FoldLayersPass]
         run_passes(
@@ -84,34 +86,42 @@ class _Planning:
             for_target(passes, chosen_target(None, DEFAULT_TARGET)),
             observe=self._observe,
         )
-        (self.func,) = uncalled(self.program.module)
+        self.stages = uncalled(self.program.module)
 
     def _observe(self, name: str, module: ModuleOp, _: float) -> None:
-        if name == PartitionPass.name:
-            self.collectives = found_in(module, self.mesh.sizes)
+        if name == SplitStagesPass.name:
+            self.collectives = [found_in(routine, self.mesh.sizes) for routine in module.body.block.ops]
         elif name == OrderNestsPass.name:
-            self.needed = products_of(_works(module))
+            self.needed = [products_of(works) for works in _works(module)]
         elif name == RematerializePass.name:  # the passes after it are about one kind of processor
             self.works = _works(module)
 
     def plan(self, machine: Machine, name: str) -> Plan:
+        """The plan of the stage that computes longest, with the memory of the one that has most."""
         planner = CollectivePlanner(self.mesh.sizes, machine.links)
+        seconds = [sum(work.times * seconds_of(work, machine) for work in works) for works in self.works]
+        slowest = max(range(len(seconds)), key=seconds.__getitem__)
+        memory = [memory_of(func, self.program) for func in self.stages]
+        calls = called(self.collectives[slowest], self.stages[slowest])
         return Plan(
             self.name,
             name,
             machine,
             self.mesh.sizes,
-            memory_of(self.func, self.program),
-            tuple(planner.plan(each, times) for each, times in called(self.collectives, self.func)),
-            dict(self.needed),
-            dict(products_of(self.works)),
-            sum(work.times * seconds_of(work, machine) for work in self.works),
+            max(memory, key=lambda own: own.bytes),
+            tuple(planner.plan(each, times) for each, times in calls),
+            dict(self.needed[slowest]),
+            dict(products_of(self.works[slowest])),
+            seconds[slowest],
+            self.mesh.microbatches,
+            tuple(messages_of(self.stages, self.mesh.sizes, machine.links)),
+            tuple(memory),
         )
 
 
-def _works(module: ModuleOp) -> list[StepWork]:
-    (func,) = uncalled(module)
-    return [*works_of(func)]
+def _works(module: ModuleOp) -> list[list[StepWork]]:
+    """The work of each stage."""
+    return [[*works_of(func)] for func in uncalled(module)]
 
 
 def products_of(works: list[StepWork]) -> Products:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.dialects.loops import NestOp
+from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.execute.report import memory_table, schedule_table
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
-from ocannl.passes.analysis.nests import functions
+from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract
 from ocannl.program.html import text_html
@@ -90,7 +90,7 @@ class RoutineTexts(Viewable):
         GB/s. The last line names the threads of parallel loops, if there are any. For a GPU, each kernel has
         its blocks, threads and register variables; after `assemble()` also the registers of a thread.
         """
-        kernels = schedule_table(self._executable.func, self._seconds, self._resources)
+        kernels = self._of_stages(lambda func: schedule_table(func, self._seconds, self._resources))
         if not self._executable.interface.layout.is_parallel:
             return kernels
         return f"{kernels}\nparallel loops run on {self._target.team}"
@@ -147,7 +147,14 @@ class RoutineTexts(Viewable):
 
     def memory(self) -> str:
         """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
-        return memory_table(self._executable.func)
+        return self._of_stages(memory_table)
+
+    def _of_stages(self, text: Callable[[FuncOp], str]) -> str:
+        """The text of the routine, or that of each stage under its number."""
+        funcs = self._executable.stages
+        if len(funcs) == 1:
+            return text(funcs[0])
+        return "\n\n".join([f"stage {number}\n{text(func)}" for number, func in enumerate(funcs)])
 
     def why(self, node: TensorLike | str, other: TensorLike | str | None = None) -> Reasons:
         """Why a tensor, or a node by its name in `memory()`, has memory of its own in this routine or is
@@ -158,10 +165,11 @@ class RoutineTexts(Viewable):
 
         Raises `OcannlError` where the routine has no such node.
         """
-        func = self._executable.func
         name, *others = [
             n if isinstance(n, str) else self._name_of(n) for n in (node, other) if n is not None
         ]
+        funcs = self._executable.stages
+        func = next((own for own in funcs if name in {node.label.data for node in nodes(own)}), funcs[0])
         reasons = NodeReasons(func)
         found = [reasons.of(label) for label in (name, *others)]
         if others:

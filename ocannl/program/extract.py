@@ -20,6 +20,7 @@ from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.texpr.placement import PlacementAttr, placement_in
 from ocannl.dialects.texpr.scan import ScanOp, nested_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import (
@@ -257,6 +258,8 @@ class _Copier:
             copy.location = named(self._label(op, copy.result), op.location)
             if isinstance(copy, texpr.MergeOp):
                 self._number_context(value_of(op), copy)
+            if isinstance(copy, texpr.ParamOp) and (stage := value_of(op).stage) is not None:
+                copy.properties["placement"] = PlacementAttr(replace(placement_in(copy), stage=stage))
         else:
             copy.location = named(self._statement(op), op.location)
         self._own(op, copy)

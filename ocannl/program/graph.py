@@ -13,9 +13,11 @@ from weakref import ref
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.ir.op_helpers import drop_uses
+from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar, Shape
-from ocannl.dialects.texpr import OfOp, TensorOp
+from ocannl.dialects.texpr import ApplyOp, OfOp, ParamOp, TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
@@ -25,8 +27,9 @@ from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
-from ocannl.program.location import is_called_through, user_location, users_text
-from ocannl.program.values import Asked, Value, note_statement, values_of
+from ocannl.program.location import here, is_called_through, user_location, users_text
+from ocannl.program.stage_scope import open_stage
+from ocannl.program.values import Asked, Value, label_of, note_statement, values_of
 from ocannl.runtime.collector import spare_collector
 from ocannl.runtime.locks import shared
 
@@ -98,6 +101,7 @@ def add(op: TensorOp, label: str | None = None) -> Value:
     op.location = user_location()
     if label is not None:
         op.result.name_hint = hint(label)
+    stage = None if is_eager() else _stage_of(op)
     seen = RECORDER.find(op, known_dim) if is_eager() else None
     if seen is not None and seen.value is not None:
         if seen.holes:
@@ -106,9 +110,67 @@ def add(op: TensorOp, label: str | None = None) -> Value:
         return seen.value
     _learn(op)
     value = Value(op)
+    if stage is not None:
+        value.stage = stage
     if seen is not None:
         RECORDER.remember(seen, value)
     return value
+
+
+def _stage_of(op: TensorOp) -> int | None:
+    """The stage that computes an operation: it gets copies there of what earlier stages compute.
+
+    Raises `OcannlError` where it reads what a later stage computes.
+    """
+    stage = open_stage()
+    if stage is None:
+        return max([v.stage for v in values_of(op) if v.stage is not None], default=None)
+    if isinstance(op, ParamOp):
+        return stage
+    for value in values_of(op):
+        if value.stage is None and not value.is_apart:
+            _bind(value, stage)
+    known = [value for value in values_of(op) if value.stage is not None]
+    if any(value.stage != stage for value in known):
+        op.operands = [_at(value, stage) for value in values_of(op)]
+    return stage if known else None
+
+
+def _bind(value: Value, stage: int) -> None:
+    """Gives the parameters that a value of no stage depends on to a stage, and what is computed from them."""
+    stack = [(value, False)]
+    while stack:
+        current, ready = stack.pop()
+        operands = values_of(current.op)
+        if current.stage is not None or current.is_apart:
+            continue
+        if not ready and operands:
+            stack += [(current, True), *((operand, False) for operand in operands)]
+        elif isinstance(current.op, ParamOp) or any(operand.stage is not None for operand in operands):
+            current.stage = stage
+        else:
+            current.is_apart = True
+
+
+def _at(value: Value, stage: int) -> Value:
+    """A value as a stage reads it: itself, or its copy from an earlier stage."""
+    if value.stage is None or value.stage == stage:
+        return value
+    if value.stage > stage:
+        what = f"stage {stage} reads `{label_of(value)}`, which stage {value.stage} computes"
+        raise OcannlError(here(f"{what}: a stage reads what it and earlier stages compute"))
+    known = value.moved.get(stage)
+    copy = None if known is None else known()
+    if copy is None:
+        op = ApplyOp(Arg(0), [value], fresh_type(), logic="... | ... -> ... => ... | ... -> ...")
+        op.set_stages((value.stage, stage))
+        op.location = user_location()
+        op.result.name_hint = value.name_hint or "moved"
+        _learn(op)
+        copy = Value(op)
+        copy.stage = stage
+        value.moved = {**value.moved, stage: ref(copy)}
+    return copy
 
 
 def add_statement(op: OpT) -> OpT:

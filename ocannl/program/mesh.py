@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from weakref import ref
 
+from ocannl.dialects.routine import MICROBATCH, STAGE
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.runtime.collectives.grid import Grid
@@ -21,14 +22,25 @@ class Mesh:
     `engine` says by what ranks talk: `"threads"` of this process, or `"mpi"`, one process a rank. A rank that
     does not come to a collective within `timeout` seconds is lost.
 
+    Along an axis called `"stage"`, ranks compute the stages of a program, `oc.stage(i)`, one after the other.
+    They do so for each of some `microbatches`, the parts of an axis of data with `shard={"batch":
+    "microbatch"}`. Without that axis, the ranks compute one microbatch after the other, too.
+
     Attributes:
         sizes: the number of ranks along each axis, by its name.
+        microbatches: the number of microbatches of a run.
     """
 
-    def __init__(self, axes: Mapping[str, int], *, engine: str = "mpi", timeout: float = 120.0) -> None:
+    def __init__(
+        self, axes: Mapping[str, int], *, microbatches: int = 1, engine: str = "mpi", timeout: float = 120.0
+    ) -> None:
         if not isinstance(axes, Mapping) or not axes:
             raise ArgumentError(f'a mesh has named axes, as in oc.Mesh({{"data": 4}}); found {axes!r}')
         self.sizes = MappingProxyType({_axis(name): _size(name, size) for name, size in axes.items()})
+        if MICROBATCH in self.sizes:
+            way = 'their number is that of oc.Mesh({"stage": 2}, microbatches=4)'
+            raise ArgumentError(f"microbatches are no axis of ranks: {way}")
+        self.microbatches = integer(microbatches, "the number of microbatches", least=1)
         if engine not in ENGINES:
             raise ArgumentError(f"an engine is {' or '.join(ENGINES)}, found {engine!r}")
         self.engine = engine
@@ -40,6 +52,12 @@ class Mesh:
     def ranks(self) -> int:
         """The number of all ranks."""
         return math.prod(self.sizes.values())
+
+    @property
+    def program_axes(self) -> Mapping[str, int]:
+        """The axes for which a program is compiled: those of ranks, and that of microbatches in time."""
+        has_stages = self.microbatches > 1 or self.sizes.get(STAGE, 1) > 1
+        return {**self.sizes, MICROBATCH: self.microbatches} if has_stages else self.sizes
 
     def place(self, rank: int) -> dict[str, int]:
         """The coordinates of a rank, by axis."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from xdsl.ir import Operation
 
 from ocannl.dialects.ir.errors import OcannlError, location_text
+from ocannl.dialects.routine import STAGE
 from ocannl.lowering.pipelines import passes_until, run_passes
 from ocannl.passes.analysis.infer_placements.problem import Placements
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
@@ -44,13 +45,13 @@ class PlacementView:
         if mesh is None:
             raise OcannlError('there is no mesh: oc.Mesh({"data": 4}) makes one')
         program = extract(self._statements, "placement")
-        program.routine.set_mesh(mesh.sizes)
+        program.routine.set_mesh(mesh.program_axes)
         copy = program.copies.get(self._value)
         # Layers that are folded are left out, and the value may be of one of these.
         run_passes(program.module, [p for p in passes_until("cpu", BEFORE) if p is not FoldLayersPass])
         found: list[tuple[str, list[Line]]] = []
         for axis, ranks in mesh.sizes.items():
-            if ranks > 1:
+            if ranks > 1 and axis != STAGE:
                 partition = Partition(program.routine, axis, ranks)
                 placements = partition.solve()
                 number = None if copy is None else partition.program.numbers.get(copy)

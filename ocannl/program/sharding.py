@@ -14,9 +14,10 @@ from ocannl.program.expressions import SAME_SHAPE, apply
 from ocannl.program.needed import needed_for
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
-Shard: TypeAlias = Mapping[RowKind | int | tuple[RowKind, int], str]
+Shard: TypeAlias = Mapping[RowKind | int | tuple[RowKind, int], str | tuple[str, ...]]
 """Axes of a mesh by the axes of a tensor: a row, `{"batch": "data"}`; an axis of one,
-`{("output", 0): "model"}`; or an axis by its number in memory order, `{0: "data"}`.
+`{("output", 0): "model"}`; or an axis by its number in memory order, `{0: "data"}`. One may be split over
+several, `{"batch": ("data", "microbatch")}`.
 """
 
 ROWS: Mapping[str, RowKind] = {kind: kind for kind in ROW_KINDS}
@@ -54,13 +55,17 @@ def placement_of(shard: Shard) -> PlacementAttr:
             f'axes are given to those of a mesh, as in shard={{"batch": "data"}}; found {shard!r}'
         )
     asked: dict[str, AskedAxis] = {}
-    for axis, mesh in shard.items():
+    for axis, mesh in [(axis, own) for axis, over in shard.items() for own in _each(over)]:
         if not isinstance(mesh, str) or not mesh.isidentifier():
             raise ArgumentError(f"an axis of a mesh has a name, found {mesh!r}")
         if mesh in asked:
             raise ArgumentError(f'two axes of a tensor cannot share the mesh axis "{mesh}"')
         asked[mesh] = _asked(axis)
     return PlacementAttr(Placement(tuple(asked.items())))
+
+
+def _each(over: str | tuple[str, ...]) -> tuple[str, ...]:
+    return over if isinstance(over, tuple) else (over,)
 
 
 def _asked(axis: object) -> AskedAxis:

@@ -40,7 +40,7 @@ TEXTS: dict[str, Callable[[ModuleOp, TargetDescription, str], str]] = {
     "metal": lambda module, _, __: to_metal(module),
 }
 OWN_STAGES = {"c": ("c",), "kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",)}
-PARTITION = "partition"
+MESH_STAGES = ("partition", "split-stages")
 
 
 def arch_of(pipeline: str) -> str:
@@ -62,13 +62,14 @@ def stage_text(
     that name; "c" is a text of C, and "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are
     the cost model's, but for those that `find` has. They are for a target, or one of that name: by default
     that of `OCANNL_TARGET`, else `x86-64-v4`. With `origins`, each operation ends in those, as `loc(...)`;
-    "llvm" and the like have none. The text after `partition` is for the mesh that was made last.
+    "llvm" and the like have none. The text after `partition` and `split-stages` is for the
+    mesh that was made last.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
     program = extract(statements, name, numbering)
-    if stage == PARTITION and (mesh := latest_mesh()) is not None:
-        program.routine.set_mesh(mesh.sizes)
+    if stage in MESH_STAGES and (mesh := latest_mesh()) is not None:
+        program.routine.set_mesh(mesh.program_axes)
     pipelines = OWN_STAGES.get(stage, (pipeline,))
     pipeline = pipeline if pipeline in pipelines else pipelines[0]
     try:

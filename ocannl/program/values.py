@@ -83,6 +83,12 @@ class Value(OpResult[TensorType]):
     """Its place in messages."""
     made: int
     """When it was made, in the order of all values and statements."""
+    stage: int | None = None
+    """The stage of the program that computes or holds it; None for what each stage has for itself."""
+    is_apart = False
+    """Whether it is known to depend on no parameter, so that it belongs to no stage."""
+    moved: Mapping[int, ref[Value]] = MappingProxyType({})
+    """Its copies in other stages."""
 
     def __init__(self, op: texpr.TensorOp) -> None:
         made = op.result

@@ -85,7 +85,10 @@ class Tangents:
         if op.accum is not None:
             parts = [part for part in parts if part.combination.term != ZERO]
         accum = None if op.accum is None else "add"
-        tangent = insert(ApplyOp.of_parts(parts, gradient_type(op.result), accum), before, op).result
+        made = insert(ApplyOp.of_parts(parts, gradient_type(op.result), accum), before, op)
+        if op.moves is not None:
+            made.set_stages(op.moves)
+        tangent = made.result
         tangent.name_hint = f"{op.result.name_hint}_tangent" if op.result.name_hint else None
         return tangent
 

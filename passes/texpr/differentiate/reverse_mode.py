@@ -98,7 +98,7 @@ def _place_like(value: SSAValue, adjoint: SSAValue) -> None:
 def _is_box(value: SSAValue) -> bool:
     """Whether a contribution fills a box of cells, each by one point, and has no other users."""
     op = value.owner
-    if not isinstance(op, ApplyOp) or op.accum_name != "add" or value.uses.get_length():
+    if not isinstance(op, ApplyOp) or op.accum_name != "add" or value.uses.get_length() or op.moves:
         return False
     return all(box_of(part.result_map, dict(part.space)) is not None for part in op.parts)
 
@@ -145,6 +145,9 @@ def _contribution(
     adjoined = ApplyOp.projected(combination, adjoint_type(target), accum, target_map, part.space)
     hint = target.name_hint
     adjoined.result.name_hint = f"{hint}_grad" if hint else None
+    if op.moves is not None:
+        start, end = op.moves
+        adjoined.set_stages((end, start))
     return adjoined
 
 

@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.op_helpers import copied, operations_of
 from ocannl.dialects.ir.origins import across_layers
+from ocannl.dialects.routine import MICROBATCH
 from ocannl.dialects.texpr import CommentOp, ConstantOp, MemoryOp, OfOp, ScanOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.analysis.final_shapes import check_shapes
@@ -285,7 +286,8 @@ class FoldLayersPass(ModulePass):
         if len(ops) != 1 or not isinstance(ops[0], TexprRoutineOp) or ATTRIBUTE in ops[0].attributes:
             return
         statements = [inner for inner in operations_of(ops[0].body.block) if type(inner) is not CommentOp]
-        if any(isinstance(inner, ScanOp) for inner in statements):
+        # Stages have different layers.
+        if MICROBATCH in ops[0].mesh_sizes or any(isinstance(inner, ScanOp) for inner in statements):
             return
         code = NumberedStatements(statements)
         for stretch in code.stretches:

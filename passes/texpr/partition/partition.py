@@ -9,12 +9,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.routine import IndicesAttr
+from ocannl.dialects.routine import MICROBATCH, STAGE, IndicesAttr
 from ocannl.dialects.texpr import TexprRoutineOp
 from ocannl.dialects.texpr.scan import nested
 from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.analysis.infer_placements.problem import Placements
 from ocannl.passes.analysis.infer_placements.solver import ImpossiblePlacement, solve
+from ocannl.passes.texpr.partition.in_time import keep_memory_whole
 from ocannl.passes.texpr.partition.program import Program
 from ocannl.passes.texpr.partition.rewriting import Rewriting
 from ocannl.passes.texpr.partition.scans import cuts_of_scan
@@ -52,7 +53,7 @@ class Partition:
 class PartitionPass(ModulePass):
     """Partitions programs over a mesh (SPMD partitioning, as in GSPMD by Xu et al., 2021): infers how each
     value is split from what the program says of some, makes each operation that of one rank, and adds
-    collectives where values move. One mesh axis after another.
+    collectives where values move. One mesh axis after another; microbatches are one in time.
     """
 
     name = "partition"
@@ -61,6 +62,8 @@ class PartitionPass(ModulePass):
         for routine in op.body.block.ops:
             if isinstance(routine, TexprRoutineOp):
                 for mesh, ranks in routine.mesh_sizes.items():
-                    if ranks > 1 and f"{mesh}.rank" not in routine.ranges:
+                    if ranks > 1 and mesh != STAGE and f"{mesh}.rank" not in routine.ranges:
+                        if mesh == MICROBATCH:
+                            keep_memory_whole(routine, ranks)
                         partition = Partition(routine, mesh, ranks)
                         partition.rewrite(partition.solve())

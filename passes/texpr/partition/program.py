@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.routine import MICROBATCH
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
@@ -110,9 +111,13 @@ class Program:
         return replace(
             placed_value(value),
             may_be_partial=is_sum and not is_kept,
-            given=self._given(op),
+            given=WHOLE if self._is_whole_in_time(op, is_kept) else self._given(op),
             free=isinstance(op, FREE),
         )
+
+    def _is_whole_in_time(self, op: TensorOp, is_kept: bool) -> bool:
+        """Whether the value is memory, which all microbatches share."""
+        return self.mesh == MICROBATCH and (is_kept or isinstance(op, MemoryOp | OfOp))
 
     def _given(self, op: TensorOp) -> Split | None:
         placement = placement_of(op)

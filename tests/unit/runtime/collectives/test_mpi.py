@@ -17,6 +17,20 @@ import numpy as np
 import ocannl as oc
 from ocannl import train
 timeout = 3.0 if mode in ("early", "left", "late", "apart") else 60.0
+if mode in ("stages", "stopped"):
+    ctx = oc.Context.cpu(1, mesh=oc.Mesh({"stage": 2}, microbatches=4, timeout=3.0))
+    x = oc.data(np.ones((8, 3000)), label="x", shard={"batch": "microbatch"})
+    with oc.stage(0):
+        h = oc.param("w", 0.5, output=4000) @ x
+    with oc.stage(1):
+        y = (oc.param("v", 0.25, output=1) @ h).sum()
+    step = ctx.compile(train.grad_update(y) + train.sgd_update(y, learning_rate=1e-9), name="step")
+    ctx.init_params(y)
+    if mode == "stopped" and rank == 0:
+        time.sleep(30)
+    step()
+    print("found", float(ctx[y]))
+    sys.exit()
 ctx = oc.Context.cpu(1, mesh=oc.Mesh({"data": 2}, timeout=timeout))
 x = oc.data(np.arange(8.0) + rank * (mode == "value"), label="x", shard={0: "data"})
 w = oc.param("w", np.arange(4.0), input=[], shard={0: "data"})
@@ -56,11 +70,13 @@ pytestmark = [
     [
         ("whole", "found 56.0"),
         ("saved", "found 6.0 1"),
+        ("stages", "found 12000000.0"),
+        ("stopped", "rank 0 did not come to this collective within 3 s"),
         ("value", "a value of memory is another one on rank 1 than on rank 0"),
         ("program", "routine 'step' is another one on rank 1 than on rank 0"),
         ("raise", "ValueError: my own message"),
         ("early", "ValueError: my own message"),
-        ("left", "program.py:22: rank 1 did not come to this collective within 3 s"),
+        ("left", "program.py:36: rank 1 did not come to this collective within 3 s"),
         ("apart", "ranks wait at different collectives: rank "),
         ("late", "rank 1 did not come to this collective within 3 s"),
     ],
@@ -71,5 +87,5 @@ def test_ranks_are_processes(mode: str, told: str, tmp_path: Path) -> None:
     command = [str(MPIRUN), "-n", "2", sys.executable, str(program), mode]
     run = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, check=False)
     assert told in run.stdout + run.stderr
-    assert run.stdout.count("found") == (mode in ("whole", "saved"))
-    assert (run.returncode == 0) == (mode in ("whole", "saved"))
+    assert run.stdout.count("found") == (mode in ("whole", "saved", "stages"))
+    assert (run.returncode == 0) == (mode in ("whole", "saved", "stages"))

@@ -1,0 +1,1 @@
+"""The pass `split-stages`: the program of each stage, microbatch by microbatch."""
