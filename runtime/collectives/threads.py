@@ -87,7 +87,7 @@ class ThreadsEngine:
         target[:] = message
 
     def flush(self) -> None:
-        """What is sent is in the memory of this process."""
+        """Nothing: messages are in the memory of this process."""
 
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
         futures = [self._pool.submit(function) for function in functions]

@@ -24,7 +24,7 @@ RANK = f"{MICROBATCH}.rank"
 
 @dataclass
 class Microbatches:
-    """What microbatches have of their own. A value is `joined` where one of all of them comes from theirs."""
+    """The values that microbatches have of their own. One is `joined` where one of all of them comes from theirs."""
 
     ops: Sequence[Operation]
     stages: Stages
@@ -34,7 +34,7 @@ class Microbatches:
         default_factory=dict[SSAValue, AllReduceOp | AllGatherOp]
     )
     after: set[SSAValue] = field(default_factory=set[SSAValue])
-    """What depends on joined values of stages, which are there when all microbatches are through."""
+    """The values that depend on joined ones of stages, which are there when all microbatches are through."""
 
     def find(self) -> None:
         """Raises `OcannlError` for what cannot be computed one microbatch after the other."""

@@ -35,7 +35,7 @@ class Splitting:
     fresh: set[SSAValue] = field(default_factory=set[SSAValue])
     """The joined values that are computed, and have not changed since."""
     done: set[SSAValue] = field(default_factory=set[SSAValue])
-    """What microbatches have computed."""
+    """The values that microbatches have computed."""
     held: set[SSAValue] = field(default_factory=set[SSAValue])
     """The values that hold for the rest of the routine."""
 
