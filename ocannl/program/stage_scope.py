@@ -30,8 +30,8 @@ class Stage:
 
 
 def stage(number: int) -> Stage:
-    """What is built in `with oc.stage(1):` is computed by the ranks with number 1 along the mesh axis
-    `"stage"`, and the parameters that it uses first are theirs.
+    """A scope of one stage: all that is built in `with oc.stage(1):` is computed by the ranks with number 1
+    along the mesh axis `"stage"`, and the parameters that it uses first are theirs.
 
     A stage reads what it computes itself and what earlier stages give: reading a value of a later one is an
     `OcannlError`. Expressions outside of stages are computed where most of their operands are. On one device,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 Turn: TypeAlias = Literal["forward", "backward"]
-"""What a microbatch does in a stage first, and what waits for later stages."""
+"""The turns of a microbatch in a stage: the first one, and that which waits for later stages."""
 FORWARD: Turn = "forward"
 BACKWARD: Turn = "backward"
 Schedule: TypeAlias = Literal["1f1b", "gpipe"]

@@ -142,7 +142,7 @@ class Emission:
             own.name_hint = hint if part is None or hint is None else f"{hint}_m{part}"
 
     def _joined(self, op: AllReduceOp | AllGatherOp, stage: int) -> ApplyOp:
-        """What comes from all microbatches, as an operation with a part for each."""
+        """The value that comes from all microbatches, as an operation with a part for each."""
         sizes, axis = shape_of(op.tensor).memory_sizes, op.source.data if isinstance(op, AllGatherOp) else 0
         parts: list[Part] = []
         for number in range(self.parts):

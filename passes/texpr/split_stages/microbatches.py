@@ -24,7 +24,7 @@ RANK = f"{MICROBATCH}.rank"
 
 @dataclass
 class Microbatches:
-    """The values that microbatches have of their own. One is `joined` where one of all of them comes from theirs."""
+    """The values that microbatches have of their own, and those that are `joined` from these of all."""
 
     ops: Sequence[Operation]
     stages: Stages
