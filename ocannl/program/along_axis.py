@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal, overload
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32
 
 from ocannl.dialects.scalar.accumulation import ORDERED
+from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim
@@ -69,13 +70,15 @@ class Along:
         term = App("where", (App("eq", (Arg(0), Arg(1))), Arg(2), Const(0.0)))
         logic = f"{self.slot}; rank,; {slot} => {self.with_axis('rank')}"
         operands = [ranks, positions(Dim(size)), value]
-        return Tensor(apply(term, operands, logic=logic, accum="add"))
+        return Tensor(apply(term, operands, logic=logic, accum=one_of(value)))
 
     def running(self, accum: str, combine: str | None = None) -> Tensor:
         """Accumulations of all elements up to each one. Another operator may `combine` them; it has the
         neutral element of `accum`. Small floats are combined in f32.
         """
         element = element_now(self.value)
+        if element == BOOL and accum in ("add", "mul"):  # Truth values count, as in sums.
+            return replace(self, value=convert(self.value, i32)).running(accum, combine)
         is_rounded = small_format(element) is not None and (combine or accum) not in ORDERED
         value = convert(self.value, f32) if is_rounded else self.value
         found = replace(self, value=value).scanned(accum, combine or accum)
@@ -257,7 +260,12 @@ def roll(t: TensorLike, shift: int, axis: int = -1) -> Tensor:
         return as_tensor(t)
     spec = f"{along.with_axis('head^tail')} => {along.with_axis('tail^head')}"
     dims = [("head", Dim(along.size - tail)), ("tail", Dim(tail))]
-    return Tensor(spec_apply(spec, "add", "mul", [along.value], dims))
+    return Tensor(spec_apply(spec, one_of(along.value), "mul", [along.value], dims))
+
+
+def one_of(value: Value) -> str:
+    """The accumulation by which the only element that is there stays what it is: truth values, too."""
+    return "or" if element_now(value) == BOOL else "add"
 
 
 def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = False) -> Tensor:

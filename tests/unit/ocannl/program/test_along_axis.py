@@ -267,3 +267,22 @@ def test_the_additions_of_running_sums_grow_with_their_number_alone():
         steps, _ = CTX.compile(sums.forward).step_seconds(1)
         counts.append(sum(flops(step) for step in steps if isinstance(step, NestOp | GroupOp)) / size)
     assert counts[1] < 1.05 * counts[0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_truth_values_move_as_such_and_count_in_sums(size: int):
+    """Whatever the size of the axis: one of a single element had sums of another dtype."""
+    array = np.arange(size) % 2 == 0
+    t = oc.data(array)
+    for found, wanted in (
+        (oc.sort(t), np.sort(array)),
+        (oc.topk(t, 1)[0], array[:1]),
+        (oc.roll(t, 1), np.roll(array, 1)),
+        (oc.flip(t), array[::-1]),
+        (oc.cummax(t), np.maximum.accumulate(array)),
+        (oc.cumsum(t), np.cumsum(array, dtype=np.int32)),
+        (oc.cumprod(t), np.cumprod(array, dtype=np.int32)),
+    ):
+        value = found.numpy()
+        assert value.dtype == wanted.dtype
+        np.testing.assert_array_equal(value, wanted)
