@@ -36,6 +36,7 @@ from ocannl.dialects.ir.op_helpers import (
     print_parts,
 )
 from ocannl.dialects.loops.dot_checks import check_dot
+from ocannl.dialects.loops.late_bodies import LATE_REGIONS
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
 from ocannl.dialects.loops.schedule_checks import (
     check_merged,
@@ -92,6 +93,7 @@ class ScheduledOp(StepOp):
     space = prop_def(SpaceAttr)
     schedule = opt_prop_def(ScheduleAttr)
     body = region_def("single_block")
+    regions: tuple[Region, ...] = LATE_REGIONS
     traits = traits_def(NoTerminator())
 
     def __init__(

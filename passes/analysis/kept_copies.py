@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import KEPT
-from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import Opaque, accesses, declaration, nodes, ungrouped_steps
+from ocannl.passes.analysis.nests import Opaque, declaration, nodes, touches, ungrouped_steps
 
 PARAMETER = "parameter"
 # Smaller parameters are packed in less time than a check takes to pay.
@@ -26,10 +25,10 @@ def unwritten(func: FuncOp) -> frozenset[SSAValue]:
     return frozenset(node.result for node in nodes(func) if may_be_copied(node)) - written(func)
 
 
-def is_kept(nest: Operation) -> bool:
-    """Whether a nest writes a copy that is kept between runs."""
-    stores = (op for op in operations_of(nest.regions[0].block) if type(op) is StoreOp)
-    return any(declaration(op.node).mode.data == KEPT for op in stores)
+def is_kept(step: NestOp | GroupOp) -> bool:
+    """Whether a step is a nest that writes a copy that is kept between runs."""
+    stored = [n for op, n in touches(step) if type(op) is StoreOp] if isinstance(step, NestOp) else []
+    return any(declaration(node).mode.data == KEPT for node in stored)
 
 
 def counted_writes(func: FuncOp) -> list[SSAValue]:
@@ -45,5 +44,5 @@ def written(func: FuncOp) -> set[SSAValue]:
         if isinstance(step, Opaque):
             found.update(step.operands)
         else:
-            found.update(op.node for op in accesses(step) if type(op) is StoreOp)
+            found.update(node for op, node in touches(step) if type(op) is StoreOp)
     return found

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -27,6 +27,7 @@ from ocannl.dialects.loops import (
     RepeatOp,
     StoreOp,
 )
+from ocannl.dialects.loops.late_bodies import late_body
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 Opaque: TypeAlias = RepeatOp | CollectiveOp
@@ -128,6 +129,22 @@ def _add_accesses(block: Block, found: list[LoadOp | StoreOp]) -> None:
             _add_accesses(op.body.block, found)
 
 
+def body_of(nest: NestOp) -> NestOp:
+    """The nest, or the pattern of a body that is not made yet: the same but for nodes and origins."""
+    late = late_body(nest)
+    return nest if late is None else cast(NestOp, late.pattern.nest)
+
+
+def touches(nest: NestOp) -> list[tuple[LoadOp | StoreOp, SSAValue]]:
+    """The loads and stores of a nest, each with its node, in the order in which they run. Those of a body
+    that is not made yet are those of its pattern, which are the same but for nodes and origins.
+    """
+    late = late_body(nest)
+    if late is None:
+        return [(op, op.node) for op in accesses(nest)]
+    return [(op, late.nodes[op.node]) for op in late.pattern.accesses]
+
+
 Cell: TypeAlias = tuple[SSAValue, Map, tuple[SSAValue, ...]]
 
 
@@ -166,6 +183,8 @@ def used_nodes(step: Step) -> list[SSAValue]:
     """The nodes declared outside of a step that it uses, by first use."""
     if isinstance(step, Opaque):
         return step.nodes
+    if (late := late_body(step)) is not None:
+        return [*late.nodes.values()]
     found = dict.fromkeys([op.node for op in accesses(step)])
     return [node for node in found if isinstance(step, NestOp) or not is_inside(node, step)]
 
@@ -174,7 +193,8 @@ def written_nodes(step: Step) -> list[SSAValue]:
     """The nodes that a step stores to, by first store."""
     if isinstance(step, Opaque):
         return step.written
-    return list(dict.fromkeys([op.node for op in accesses(step) if isinstance(op, StoreOp)]))
+    touched = [pair for nest in nests_of(step) for pair in touches(nest)]
+    return list(dict.fromkeys([node for op, node in touched if isinstance(op, StoreOp)]))
 
 
 def is_inside(node: SSAValue, step: NestOp | GroupOp) -> bool:

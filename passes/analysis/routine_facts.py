@@ -17,7 +17,7 @@ from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.values import position_sizes
-from ocannl.passes.analysis.nests import accesses, declaration, names_in, nodes, ungrouped_steps
+from ocannl.passes.analysis.nests import declaration, names_in, nodes, touches, ungrouped_steps
 
 Terms: TypeAlias = tuple[tuple[str, int], ...]
 # The label of a node, a store to it, and the ranges of the variables around the store.
@@ -143,16 +143,16 @@ class _Reader:
 
     def visit_nest(self, nest: NestOp) -> None:
         stored: list[tuple[str, StoreOp]] = []
-        for op in accesses(nest):
+        for op, node in touches(nest):
             self.limit(op)
-            label = self.labels.get(op.node)
+            label = self.labels.get(node)
             if label is None:
                 continue
             if isinstance(op, StoreOp):
                 self.facts.writes.add(label)
                 stored.append((label, op))
             else:
-                self.read(op.node)
+                self.read(node)
         if stored:
             around = scope_sizes(nest) | dict(nest.space.data)
             self.store([(label, store, around) for label, store in stored])

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.ir.op_helpers import operands_of, operations_of
+from ocannl.dialects.loops.late_bodies import LateBody, Pattern, late_body
 
 # Properties for readers, on which nothing depends.
 NAMES = {"label", "why"}
@@ -28,20 +29,31 @@ class StructuralNumbering:
         self.known: dict[int, int] = {}
         """The numbers of attributes, from 1 on, by their `id`: copies share them, and to hash one is slow."""
         self.kept: list[Attribute] = []
+        self.patterns: dict[Pattern, tuple[int, list[SSAValue]]] = {}
 
     def number(self, step: Operation) -> int:
         return self.number_and_nodes(step)[0]
 
     def number_and_nodes(self, step: Operation) -> tuple[int, list[SSAValue]]:
         """The number of a step, and the nodes from outside that it uses, in the order of their first use."""
+        late, around = late_body(step), scope_sizes(step)
+        if late is not None and not around and is_unchanged(step, late):
+            number, own = self.of_pattern(late.pattern)
+            return number, [late.nodes[node] for node in own]
         words: Words = []
-        for variable, size in scope_sizes(step).items():
+        for variable, size in around.items():
             words += (variable, size)
         met: list[SSAValue] = []
         self.read(step, words, met, {})
         block = step.regions[0].block
         nodes = [v for v in met if type(v.owner) is NodeOp and v.owner.parent is not block]
         return self.numbers.setdefault(tuple(words), len(self.numbers)), nodes
+
+    def of_pattern(self, pattern: Pattern) -> tuple[int, list[SSAValue]]:
+        found = self.patterns.get(pattern)
+        if found is None:
+            found = self.patterns[pattern] = self.number_and_nodes(pattern.nest)
+        return found
 
     def read(self, op: Operation, words: Words, met: list[SSAValue], places: dict[int, int]) -> None:
         """Appends words that identify an operation up to names.
@@ -76,3 +88,11 @@ class StructuralNumbering:
         self.known[id(attribute)] = number
         self.kept.append(attribute)
         return number
+
+
+def is_unchanged(step: Operation, late: LateBody) -> bool:
+    """Whether a step whose body is not made yet has the properties of its pattern."""
+    properties, made = step.properties, late.pattern.nest.properties
+    return properties.keys() == made.keys() and all(
+        properties[name] is part for name, part in made.items() if name not in NAMES
+    )

@@ -21,11 +21,12 @@ from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import (
     Opaque,
     Step,
-    accesses,
     all_steps,
+    body_of,
     functions,
     nests_of,
     nodes,
+    touches,
     variable_sizes,
 )
 from ocannl.passes.analysis.target import TargetDescription
@@ -49,13 +50,12 @@ class StepFootprint:
         touched: dict[SSAValue, int] = {}
         loaded: set[SSAValue] = set()
         for nest in nests_of(step):
-            for op in accesses(nest):
-                node = op.node
+            for op, node in touches(nest):
                 size = whole.get(node)
                 if size is None:
                     continue
                 if size > near:
-                    sizes = scope_sizes(nest) | variable_sizes(nest)
+                    sizes = scope_sizes(nest) | variable_sizes(body_of(nest))
                     size = min(size, AccessFootprint.of(op, set()).size(sizes))
                 touched[node] = max(size, touched.get(node, 0))
                 if isinstance(op, LoadOp):

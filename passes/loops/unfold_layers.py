@@ -21,10 +21,20 @@ from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
+from ocannl.dialects.loops.late_bodies import Pattern, late_copy
 from ocannl.passes.analysis.layered_origins import LayeredOrigins, settle
 from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import Opaque, accesses, all_steps, functions, nodes, steps, used_nodes
+from ocannl.passes.analysis.nests import (
+    Opaque,
+    accesses,
+    all_steps,
+    declaration,
+    functions,
+    nodes,
+    steps,
+    used_nodes,
+)
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
 # A character that cannot stand in the name of a value.
@@ -46,6 +56,11 @@ class LayerStep:
     @cached_property
     def stored(self) -> set[SSAValue]:
         return {op.node for op in accesses(self.step) if isinstance(op, StoreOp)}
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """The step as it was when first copied, which has nodes of its own in place of those that it uses."""
+        return Pattern(self.step, {node: copied(declaration(node), {}).result for node in self.nodes})
 
 
 # A step of the folded function, and the layer of the node that it uses, or the distance of the step.
@@ -295,18 +310,24 @@ class Unfolder:
 
     def copy(self, view: LayerStep, distance: int) -> Operation:
         """A copy of a step of the last layer for the layer `distance` later."""
-        nodes_there = {node: self.at(node, distance) for node in view.nodes}
-        copy = copied(view.step, nodes_there, self.origins.at(distance))
-        if isinstance(copy, GroupOp):
+        there, locations = [self.at(node, distance) for node in view.nodes], self.origins.at(distance)
+        if isinstance(view.step, NestOp):
+            pattern = view.pattern
+            copy = late_copy(pattern, dict(zip(pattern.own, there, strict=True)), locations)
+        else:
+            copy = copied(view.step, dict(zip(view.nodes, there, strict=True)), locations)
             for node in nodes(copy):
                 self.rename(node, distance)
         self.relabel(copy, distance)
         return copy
 
-    def relabel(self, step: NestOp | GroupOp, distance: int) -> None:
+    def relabel(self, step: Operation, distance: int) -> None:
         for op in (step, *(step.nests if isinstance(step, GroupOp) else ())):
-            label = op.label.data
-            op.properties["label"] = StringAttr(self.layers.at(label, distance) or label)
+            label = op.properties["label"]
+            assert isinstance(label, StringAttr)
+            found = self.layers.at(label.data, distance)
+            if found is not None:
+                op.properties["label"] = StringAttr(found)
 
     def redirect(self, view: LayerStep) -> None:
         """Makes a step of the first layer after those left out use the nodes of the last of them."""

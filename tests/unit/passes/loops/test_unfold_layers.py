@@ -12,16 +12,32 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.late_bodies import late_body
+from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.passes.analysis.kept_copies import written
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import declaration, functions, nests, nodes, operations, steps
+from ocannl.passes.analysis.nests import (
+    declaration,
+    functions,
+    nests,
+    nodes,
+    operations,
+    single_nests,
+    steps,
+    touches,
+    used_nodes,
+    written_nodes,
+)
+from ocannl.passes.analysis.routine_facts import routine_facts
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.loops.schedule.pack import copy_nest
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.program.extract import extract
+from ocannl.runtime.cpu.native import NativeDevice
+from ocannl.runtime.interface import Interface
 
 PASSES = PIPELINES["cpu"]
 BEFORE = PASSES[: PASSES.index(LowerAssignToLoopsPass) + 1]
@@ -72,3 +88,59 @@ def test_copies_of_operands(model: str):
     assert found == wanted
     labels = [node.label.data for node in nodes(folded)]
     assert len(set(labels)) == len(labels)
+
+
+def unfolded(model: str, last: str) -> tuple[ModuleOp, FuncOp]:
+    module = extract(step_of(MODELS[model], 8)[1].statements, "step").module
+    names = [each.name for each in PASSES]
+    run_passes(module, PASSES[: names.index(last) + 1])
+    (func,) = functions(module)
+    return module, func
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bodies_that_are_not_made_tell_what_those_that_are_do(model: str):
+    _, func = unfolded(model, "unfold-layers")
+    late = [nest for nest in single_nests(func) if late_body(nest) is not None]
+    numbering = StructuralNumbering()
+
+    def told() -> list[object]:
+        each = [
+            (
+                used_nodes(nest),
+                written_nodes(nest),
+                [(type(op), str(op.indices), node) for op, node in touches(nest)],
+                numbering.number_and_nodes(nest),
+            )
+            for nest in single_nests(func)
+        ]
+        used = [node.label.data for node in nodes(func) if node.result.first_use is not None]
+        return [each, used, routine_facts(func), written(func)]
+
+    before = told()
+    assert len(late) >= 4
+    assert all(late_body(nest) is not None for nest in late)
+    func.verify()
+    assert all(late_body(nest) is None for nest in late)
+    assert told() == before
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_compiling_makes_no_body_of_a_layer_left_out(model: str):
+    module, func = unfolded(model, "plan-memory")
+    late = [nest for nest in single_nests(func) if late_body(nest) is not None]
+    text = NativeDevice().text(module)
+    Interface.of(func)
+    assert late
+    assert all(late_body(nest) is not None for nest in late)
+    assert module.clone().is_structurally_equivalent(module)
+    assert NativeDevice().text(module) == text
+
+
+def test_what_changed_is_not_taken_for_its_pattern():
+    _, func = unfolded("perceptron", "unfold-layers")
+    nest = next(nest for nest in single_nests(func) if late_body(nest) is not None)
+    numbering = StructuralNumbering()
+    number = numbering.number(nest)
+    nest.properties["schedule"] = ScheduleAttr(Schedule(chains=7))
+    assert numbering.number(nest) != number
