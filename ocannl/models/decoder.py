@@ -132,8 +132,9 @@ def attention(config: Config, design: Design, window: int | None, rope: Rope) ->
         )
 
     def apply(x: oc.Tensor, here: Places) -> oc.Tensor:
-        queries, keys = here.turned(rope, q_norm(q_proj(x))), here.turned(rope, k_norm(k_proj(x)))
-        seen = here.seen(k_proj, keys, v_proj(x), window)
+        q, k, v = here.known(q_norm(q_proj(x)), k_norm(k_proj(x)), v_proj(x))
+        queries, keys = here.turned(rope, q), here.turned(rope, k)
+        seen = here.seen(k_proj, keys, v, window)
         result = nn.dot_product_attention(
             queries,
             *seen,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import ocannl as oc
@@ -12,6 +13,7 @@ from ocannl import nn
 from ocannl.models.model import Config, setting
 from ocannl.models.rope import Rope
 from ocannl.nn.kv_cache import Attended, places, seen_mask
+from ocannl.program.code import computing
 
 ACTIVATIONS: dict[str, nn.Layer] = {
     "gelu": nn.gelu,
@@ -50,13 +52,18 @@ class Places:
         own = cache.next(owner, count)
         return Places(own.positions(count), own)
 
+    def known(self, *values: oc.Tensor) -> tuple[oc.Tensor, ...]:
+        """Queries, keys and values. What a cache keeps of them is inferred in any case: so rotations find
+        their axes known, by one inference.
+        """
+        if self.cache is not None:
+            oc.infer(reduce(add, [computing(value.ir_value) for value in values]))
+        return values
+
     def turned(self, rope: Rope, x: oc.Tensor) -> oc.Tensor:
         """Queries or keys with their positions."""
         if rope not in self.tables:
             self.tables[rope] = rope.tables(self.positions)
-        if self.cache is not None:
-            # What is kept of them is inferred in any case: then rotations find their axes known.
-            oc.infer(x)
         return rope.turned(x, self.tables[rope])
 
     def seen(

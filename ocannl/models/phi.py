@@ -55,8 +55,9 @@ def layer(config: Config, number: int, epsilon: float, rope: Rope) -> Callable[.
 
     def apply(x: oc.Tensor, here: Places) -> oc.Tensor:
         h = norm(x)
-        seen = here.seen(k_proj, here.turned(rope, k_proj(h)), v_proj(h))
-        queries = here.turned(rope, q_proj(h))
+        q, k, v = here.known(q_proj(h), k_proj(h), v_proj(h))
+        queries = here.turned(rope, q)
+        seen = here.seen(k_proj, here.turned(rope, k), v)
         return x + dense(nn.dot_product_attention(queries, *seen, num_kv_heads=groups)) + out(act(into(h)))
 
     return apply

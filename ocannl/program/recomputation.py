@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import Operation
 
@@ -20,26 +20,37 @@ def warn_of_recomputation(statements: Sequence[Operation]) -> None:
     A statement that runs again is meant to.
     """
     changed: dict[Value, Operation] = {}
+    same: set[Value] = set()
+    """Expressions that are not changed, nor what they use."""
     known: dict[Value, frozenset[Key]] = {}
     for statement in dict.fromkeys(statements):
-        is_write = isinstance(statement, texpr.AssignOp)
-        used = _expressions(statement) if changed or is_write else []
-        for value in used:
-            if value in changed:
-                _warn(value, changed[value], statement)
-                return
-        if is_write:
-            keys = frozenset(written_by(statement))
-            changed |= {value: statement for value in used if not keys.isdisjoint(reads_of(value, known))}
+        used = _expressions(statement, lambda value: value not in same) if changed else []
+        again = next((value for value in used if value in changed), None)
+        if again is not None:
+            _warn(again, changed[again], statement)
+            return
+        same.update(used)
+        if isinstance(statement, texpr.AssignOp):
+            own = _reading(statement, frozenset(written_by(statement)), known)
+            changed |= dict.fromkeys(own, statement)
+            if own:
+                same.clear()
 
 
-def _expressions(statement: Operation) -> list[Value]:
-    """The expressions that a statement computes, those that others use included."""
+def _reading(statement: Operation, keys: frozenset[Key], known: dict[Value, frozenset[Key]]) -> list[Value]:
+    """The expressions that a statement computes from some memory."""
+    return _expressions(statement, lambda value: not keys.isdisjoint(reads_of(value, known)))
+
+
+def _expressions(statement: Operation, counts: Callable[[Value], bool]) -> list[Value]:
+    """The expressions that a statement computes, those that others use included, as far as they and those
+    that use them count.
+    """
     found: dict[Value, None] = {}
     waiting = [*values_of(statement)]
     while waiting:
         value = waiting.pop()
-        if value not in found and not is_memory(value):
+        if value not in found and not is_memory(value) and counts(value):
             found[value] = None
             waiting += values_of(value.op)
     return list(found)

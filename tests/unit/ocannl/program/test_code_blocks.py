@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.tensors import param, run, total
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Operation
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.program.needed import needed
+from ocannl.program.reads import reads_of, written_by
+from ocannl.program.recomputation import warn_of_recomputation
+from ocannl.program.values import Value, is_memory, value_of
 
 
 def value_after(code: oc.Code, node: oc.Tensor) -> float:
@@ -153,3 +164,35 @@ def test_statements_that_run_again_are_not_told():
     with oc.code():
         oc.run(double)
         oc.run(double)
+
+
+def told_by_definition(statements: Sequence[Operation]) -> Operation | None:
+    """The first statement that uses an expression which an earlier one used to write memory that it reads."""
+    changed: set[Value] = set()
+    for statement in statements:
+        used = [value_of(op) for op in needed([statement]) if not is_memory(value_of(op))]
+        if not changed.isdisjoint(used):
+            return statement
+        keys = set(written_by(statement))
+        changed |= {value for value in used if keys & reads_of(value, {})}
+    return None
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_told_is_what_is_computed_again(data: st.DataObject):
+    memory = [oc.node(f"m{k}", output=1, init=1.0) for k in range(3)]
+    values = [*memory]
+    for _ in range(data.draw(st.integers(1, 6))):
+        values.append(data.draw(st.sampled_from(values)) + data.draw(st.sampled_from(values)))
+    pair = st.tuples(st.sampled_from(memory), st.sampled_from(values))
+    code = [oc.set(*each) for each in data.draw(st.lists(pair, max_size=6))]
+    statements = [statement for one in code for statement in one.statements]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        warn_of_recomputation(statements)
+    again = told_by_definition(statements)
+    assert len(found) == (again is not None)
+    if again is not None:
+        assert isinstance(again.location, FileLineColLoc)
+        assert found[0].lineno == again.location.line.data
