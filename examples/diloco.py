@@ -29,8 +29,6 @@ Engine = Literal["threads", "mpi"]
 CLASSES = 10
 BATCH_SIZE = 25
 HIDDEN = 64
-WORKER = {"batch": "workers"}
-"""The workers are the batch axis of parameters."""
 
 
 class Layer:
@@ -44,7 +42,14 @@ class Layer:
             ]
             sizes = ({"output": outputs, "input": inputs}, {"output": outputs, "input": []})
             self.own = [
-                oc.param(f"{name}_of_worker", begin, batch=[workers], dtype=dtype, shard=WORKER, **size)
+                oc.param(
+                    f"{name}_of_worker",
+                    begin,
+                    batch=[workers],
+                    dtype=dtype,
+                    shard={"batch": "workers"},
+                    **size,
+                )
                 for name, begin, size in zip("wb", self.shared, sizes, strict=True)
             ]
 
