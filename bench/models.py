@@ -132,7 +132,7 @@ def pair_shapes(label: str, inner: int, outer: int) -> Shapes:
     }
 
 
-MODELS: dict[str, Callable[[], Model]] = {
+IN_F32: dict[str, Callable[[], Model]] = {
     "gpt2": lambda: gpt2(50257, 12, 768, 12, 4, 64),
     "resnet18": lambda: resnet(32, (64, 128, 256, 512), 2, 32),
     "unet": lambda: unet(64, (32, 64, 128, 256), 8),
@@ -143,7 +143,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     f"vit{QUICK}": lambda: vit(8, 4, 2, 16, 2, 4),
 }
 # The same with products and activations in bf16, and parameters in f32.
-MODELS |= {
-    f"{name}{BF16}": lambda make=make: replace(make(), precision="bf16") for name, make in MODELS.items()
+IN_BF16: dict[str, Callable[[], Model]] = {
+    f"{name}{BF16}": lambda make=make: replace(make(), precision="bf16") for name, make in IN_F32.items()
 }
+MODELS = IN_F32 | IN_BF16
 LARGE = [name for name in MODELS if QUICK not in name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import Arg
@@ -14,7 +14,9 @@ from ocannl.program.expressions import SAME_SHAPE, apply
 from ocannl.program.needed import needed_for
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
-Shard: TypeAlias = Mapping[RowKind | int | tuple[RowKind, int], str | tuple[str, ...]]
+Shard: TypeAlias = Mapping[Any, str | tuple[str, ...]]
+"""Axes of a mesh by the row, the number, or the row and the number of the axis that is split; as a mapping
+is invariant in its keys, they are checked when it is used."""
 """Axes of a mesh by the axes of a tensor: a row, `{"batch": "data"}`; an axis of one,
 `{("output", 0): "model"}`; or an axis by its number in memory order, `{0: "data"}`. One may be split over
 several, `{"batch": ("data", "microbatch")}`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -11,7 +11,7 @@ from support.metal_on_cpu import FakeDevice, install_metal
 
 
 @contextmanager
-def stand_ins() -> Iterator[None]:
+def stand_ins() -> Generator[None]:
     """Stand-ins for a Mac, and for an NVIDIA GPU."""
     with pytest.MonkeyPatch.context() as patch:
         install_metal(patch, FakeDevice())

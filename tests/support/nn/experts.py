@@ -47,7 +47,8 @@ def mixture(
     plain = probs if isinstance(probs, np.ndarray) else probs.detach().numpy()
     best = np.argsort(-plain, axis=-1, kind="stable")[:, :top_k]
     rows: list[Any] = [0.0] * len(plain)
-    for _, token, expert in taken(plain, top_k, capacity_of(factor, *plain.shape, top_k)):
+    tokens_in, experts = plain.shape
+    for _, token, expert in taken(plain, top_k, capacity_of(factor, tokens_in, experts, top_k)):
         hidden = p["moe.w_in"][expert] @ tokens[token]
         hidden = hidden + p["moe.b_in"][expert] if "moe.b_in" in p else hidden
         given = p["moe.w_out"][expert] @ act(hidden)

@@ -113,7 +113,7 @@ def run_in_browser(page: Page, made: Library, folder: Path) -> dict[str, bytes]:
     return {node.label: base64.b64decode(text) for node, text in zip(made.nodes, found, strict=True)}
 
 
-def check_close(found: NDArray[np.generic], wanted: NDArray[np.generic], what: str) -> None:
+def check_close(found: NDArray[Any], wanted: NDArray[Any], what: str) -> None:
     """Floats are close in terms of the greatest number, and others equal."""
     if not np.issubdtype(wanted.dtype, np.floating):
         np.testing.assert_array_equal(found, wanted, err_msg=what)

@@ -207,8 +207,9 @@ def test_balance_of_equal_shares_is_one():
     ],
 )
 def test_settings_out_of_range(settings: dict[str, Any], message: str):
+    given: dict[str, Any] = {"num_experts": 4, "d_ff": 3, **settings}
     with pytest.raises(oc.ArgumentError, match=re.escape(message)):
-        nn.moe(**{"num_experts": 4, "d_ff": 3, **settings})(oc.data(TOKENS, axes="bbo"))
+        nn.moe(**given)(oc.data(TOKENS, axes="bbo"))
 
 
 def test_tokens_are_an_axis():

@@ -250,8 +250,9 @@ def test_sums_of_products_of_bytes_of_any_length(left: DTypeLike, right: DTypeLi
     for size in (*range(1, 20), 31, 32, 33, 48, 63, 64, 65, 128):
         pair: list[Array] = []
         for dtype, shape in ((left, (3, size)), (right, (size,))):
-            bounds = np.iinfo(np.dtype(dtype))
-            pair.append(rng.integers(bounds.min, bounds.max, shape, np.dtype(dtype), endpoint=True))
+            kind: np.dtype[Any] = np.dtype(dtype)
+            bounds = np.iinfo(kind)
+            pair.append(rng.integers(bounds.min, bounds.max, shape, kind, endpoint=True))
         x, w = (oc.cast(oc.data(array, axes="o" * array.ndim), np.int32) for array in pair)
         wanted = pair[0].astype(np.int32) @ pair[1].astype(np.int32)
         cases += [

@@ -32,6 +32,11 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return found
 
 
+def shared_on_gpu(ctx: oc.Context, tensor: oc.Tensor) -> Any:
+    """Memory of a GPU as other libraries take it."""
+    return ctx.share(tensor)
+
+
 def test_calls(driver: FakeDriver):
     y = two_layers()
     ctx = oc.Context.cuda()
@@ -170,7 +175,7 @@ def test_memory_is_shared_where_it_lies(driver: FakeDriver):
         ctx.share(y)
     step()
     driver.calls.clear()
-    found = ctx.share(y).__cuda_array_interface__
+    found = shared_on_gpu(ctx, y).__cuda_array_interface__
     assert driver.calls == ["cuCtxSetCurrent", "cuStreamSynchronize"]
     assert (found["shape"], found["typestr"], found["version"]) == ((2, 3), "<f4", 3)
     address, is_read_only = found["data"]
@@ -183,7 +188,7 @@ def test_dlpack_of_a_gpu(driver: FakeDriver):
     driver.count = 2
     ctx, y = oc.Context.cuda(1), oc.node("y", batch=2, output=3)
     ctx[y] = np.arange(6).reshape(2, 3)
-    shared = ctx.share(y)
+    shared = shared_on_gpu(ctx, y)
     assert shared.__dlpack_device__() == (2, 1)
     driver.calls.clear()
     capsule = shared.__dlpack__()
@@ -201,7 +206,7 @@ def test_arrays_on_the_gpu_are_copied_there(driver: FakeDriver):
     ctx, y, z, w = oc.Context.cuda(), *(oc.node(label, output=3) for label in "yzw")
     ctx[y], ctx[w] = np.arange(3), np.zeros(3)
     driver.calls.clear()
-    ctx[z] = ctx.share(y)
+    ctx[z] = shared_on_gpu(ctx, y)
     assert "cuMemcpyDtoDAsync" in driver.calls
     assert "cuMemcpyHtoDAsync" not in driver.calls
     assert "cuMemcpyDtoHAsync" not in driver.calls
