@@ -100,17 +100,12 @@ def test_every_public_function_has_a_row():
     called = names_of(functions) | names_of(arrays)
     logics = {"einmax", "einmin", "outer_sum", "tropical"}
     of_host = {"export", "plan", "print", "tune", "view"}
-    # A placement changes nothing on one device: `test_partitioned_programs.py`.
-    apart = {*of_host, "shard", "breakpoint", "debug", "diff", "print_values", "why"}
+    # Placements and stages change nothing on one device: `test_partitioned_programs.py`, `test_stages.py`.
+    apart = {*of_host, "shard", "stage", "breakpoint", "debug", "diff", "print_values", "why"}
     assert public_functions(oc) - called - logics == apart
-    assert public_functions(train) - called == {
-        "batches",
-        "csv",
-        "dashboard",
-        "plot",
-        "progress",
-        "tensorboard",
-    }  # of the host
+    of_host = {"batches", "csv", "dashboard", "plot", "progress", "tensorboard"}
+    of_several_contexts = {"data_parallel", "shard_along"}
+    assert public_functions(train) - called == of_host | of_several_contexts
 
 
 def test_every_block_has_a_row():
@@ -123,6 +118,6 @@ def test_every_block_has_a_row():
 def test_every_example_has_a_row():
     folder = ROOT / "examples"
     programs = {path.stem for path in folder.glob("*.py") if "def main(" in path.read_text()}
-    # Write files; needs PyTorch; write texts, whose ids their own tests compare.
-    without = {"moons_page", "notebooks", "surgery", "beam_search", "speculative"}
+    # Write files; needs PyTorch; write texts, whose ids their own tests compare; is for meshes.
+    without = {"moons_page", "notebooks", "surgery", "beam_search", "speculative", "diloco"}
     assert {f"example: {name}" for name in programs - without} <= ROWS.keys()

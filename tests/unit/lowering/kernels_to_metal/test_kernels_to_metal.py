@@ -314,7 +314,7 @@ loops.func @f {{
     [
         ("local", "f32", "local node `x` has no place in the arena: run plan-memory"),
         ("virtual", "f32", "virtual node `x` is in use"),
-        ("on_device", "i128", "kernel 'x': Metal has no numbers of type i128"),
+        ("on_device", "f64", "kernel 'x': Metal has no numbers of type f64"),
     ],
 )
 def test_what_has_no_text(mode: str, element: str, message: str):
