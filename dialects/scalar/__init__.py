@@ -130,7 +130,7 @@ UNARY = (
     ),
     unary(
         "abs",
-        kind=Kind.ARITHMETIC,
+        kind=Kind.CHOICE,
         reference=np.abs,
         derivative=app("sign", A),
         emit=emit_op(math_dialect.AbsFOp),

@@ -73,7 +73,9 @@ def negative(b: ArithBuilder, unsigned: bool, x: SSAValue) -> SSAValue:
 
 
 def absolute(b: ArithBuilder, unsigned: bool, x: SSAValue) -> SSAValue:
-    return x if unsigned else b.select(compare_with(b, "lt", x, 0), negative(b, unsigned, x), x)
+    if unsigned or is_truth(x):
+        return x
+    return b.select(compare_with(b, "lt", x, 0), negative(b, unsigned, x), x)
 
 
 def sign(b: ArithBuilder, unsigned: bool, x: SSAValue) -> SSAValue:

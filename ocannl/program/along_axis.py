@@ -70,7 +70,9 @@ class Along:
         term = App("where", (App("eq", (Arg(0), Arg(1))), Arg(2), Const(0.0)))
         logic = f"{self.slot}; rank,; {slot} => {self.with_axis('rank')}"
         operands = [ranks, positions(Dim(size)), value]
-        return Tensor(apply(term, operands, logic=logic, accum=one_of(value)))
+        # Only one element has a rank, so that a truth value stays one.
+        accum = "or" if element_now(value) == BOOL else "add"
+        return Tensor(apply(term, operands, logic=logic, accum=accum))
 
     def running(self, accum: str, combine: str | None = None) -> Tensor:
         """Accumulations of all elements up to each one. Another operator may `combine` them; it has the
@@ -260,12 +262,7 @@ def roll(t: TensorLike, shift: int, axis: int = -1) -> Tensor:
         return as_tensor(t)
     spec = f"{along.with_axis('head^tail')} => {along.with_axis('tail^head')}"
     dims = [("head", Dim(along.size - tail)), ("tail", Dim(tail))]
-    return Tensor(spec_apply(spec, one_of(along.value), "mul", [along.value], dims))
-
-
-def one_of(value: Value) -> str:
-    """The accumulation by which the only element that is there stays what it is: truth values, too."""
-    return "or" if element_now(value) == BOOL else "add"
+    return Tensor(spec_apply(spec, "add", "mul", [along.value], dims))
 
 
 def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = False) -> Tensor:

@@ -14,7 +14,7 @@ from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import spec_apply
 from ocannl.program.location import here
-from ocannl.program.memory_axes import MEMORY_ORDER, MemoryAxes, Slot
+from ocannl.program.memory_axes import MEMORY_ORDER, ONLY, MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 
@@ -150,14 +150,14 @@ class _Pattern:
         source: dict[RowKind, list[str]] = {kind: [] for kind in MEMORY_ORDER}
         result: dict[RowKind, list[str]] = {kind: [] for kind in MEMORY_ORDER}
         for place, group in zip(self.axes.places, self.left, strict=True):
-            source[place.row].append(_axis(group, dims))
+            source[place.row].append("&".join(group) or ONLY)
         for letter, group in zip(letters, self.right, strict=True):
             result[LETTERS[letter]].append(_axis(group, dims))
         return spec_apply(f"{Slot(source)} => {Slot(result)}", accum, "mul", [self.value], [*dims.items()])
 
 
 def _axis(group: list[str], dims: dict[str, Dim]) -> str:
-    """An axis of a spec for a group of names; an empty one is of size 1."""
+    """An axis of a result for a group of names; an empty one is of size 1."""
     if group:
         return "&".join(group)
     name = f"unit{len(dims)}"

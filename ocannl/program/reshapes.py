@@ -13,7 +13,7 @@ from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.program.checks import integer
 from ocannl.program.expressions import spec_apply
 from ocannl.program.location import here
-from ocannl.program.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Slot
+from ocannl.program.memory_axes import MEMORY_ORDER, ONLY, SPEC_ORDER, MemoryAxes, Slot
 from ocannl.program.values import Value
 
 Rows = dict[RowKind, list[int]]
@@ -125,13 +125,15 @@ def _reshaped(value: Value, axes: MemoryAxes, old: Rows, new: Rows) -> Value:
     merged = [f"m{n}" for n in range(len(blocks))]
     dims |= {name: prod(dims[axis] for axis in block[0]) for name, block in zip(merged, blocks, strict=True)}
     last = Slot(_in_rows(result, new))
-    first = Slot(_in_rows(source, {place: [1] * count for place, count in _counts(axes).items()}))
+    named = [axis for own, _ in blocks for axis in own]
+    read = [axis if axis in named else ONLY for axis in source]
+    first = Slot(_in_rows(read, {place: [1] * count for place, count in _counts(axes).items()}))
     joined, split = dict[str, str](), dict[str, str]()
     for name, (own, parts) in zip(merged, blocks, strict=True):
         joined[own[0]] = "&".join(own)
         split[name] = "&".join(parts)
     middle = Slot({"batch": [], "input": [], "output": [joined[own[0]] for own, _ in blocks]})
-    value = spec_apply(f"{first} => {middle}", "add", "mul", [value], _used(dims, source))
+    value = spec_apply(f"{first} => {middle}", "add", "mul", [value], _used(dims, named))
     middle = Slot({"batch": [], "input": [], "output": [split[name] for name in merged]})
     return spec_apply(f"{middle} => {last}", "add", "mul", [value], _used(dims, result))
 

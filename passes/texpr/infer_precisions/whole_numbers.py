@@ -28,6 +28,7 @@ from ocannl.dialects.texpr.scan import nested_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType
+from ocannl.passes.texpr.infer_precisions.movements import only_moves
 
 
 def given_element(value: SSAValue) -> Attribute | None:
@@ -143,10 +144,16 @@ class WholeNumbers:
             found = term_type(typed_term(op), [self.kinds[operand] for operand in op.args])
         except FloatError as error:
             raise PrecisionError(at_line(op, str(error))) from None
-        accum = op.accum_name
-        if accum in TRUTH_VALUES:
+        if op.accum_name in TRUTH_VALUES:
             return BOOL
-        return i32 if accum in ("add", "mul") and found == BOOL else found
+        return self.counted(op, found) if op.accum_name in ("add", "mul") else found
+
+    def counted(self, op: ApplyOp, found: Element) -> Element:
+        """The type of an accumulation of numbers: truth values are counted, unless they are only moved."""
+        if found not in (BOOL, i32):
+            return found
+        are_truths = found == BOOL or all(self.kinds[operand] == BOOL for operand in op.args)
+        return BOOL if are_truths and only_moves(op) else i32
 
     def want(self, op: Operation) -> None:
         """Notes which integers an operation wants of soft operands."""

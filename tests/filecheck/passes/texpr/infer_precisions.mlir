@@ -258,3 +258,27 @@ texpr.routine @merges {
   %y = texpr.apply = add(%w_merge, %x) logic "." : !texpr.tensor<4>
   texpr.forward %y
 }
+
+// Truth values are counted, unless they are only moved: transposed, joined, read by windows, or taken by ids.
+// CHECK-LABEL: texpr.routine @moved {
+// CHECK:         %t = texpr.apply add= %x logic "i j => j i" : !texpr.tensor<4, 3, i1>
+// CHECK-NEXT:    %c = texpr.apply add= add(%x, %x) logic "a, j; b, j => a^b, j" : !texpr.tensor<6, 4, i1>
+// CHECK-NEXT:    %w = texpr.apply add= %x logic "i, 1*o <+ k => i, o, k" dims <k = 2> : !texpr.tensor<3, 3, 2, i1>
+// CHECK-NEXT:    %g = texpr.apply add= where(eq(%ids, %p), %x, 0) logic "n; i; i j => n j" : !texpr.tensor<5, 4, i1>
+// CHECK-NEXT:    %s = texpr.apply add= %x logic "i j => j" : !texpr.tensor<4, i32>
+// CHECK-NEXT:    %o = texpr.apply add= %x logic "o, k => o + k" : !texpr.tensor<6, i32>
+// CHECK-NEXT:    %r = texpr.apply add= where(eq(%ids, %p), %x, 0) logic "n; i; i j => n" : !texpr.tensor<5, i32>
+// CHECK-NEXT:    %b = texpr.apply add= add(%x, %x) logic "i j; i j => i j" : !texpr.tensor<3, 4, i32>
+texpr.routine @moved {
+  %x = texpr.data "x" : !texpr.tensor<3, 4, i1>
+  %ids = texpr.data "ids" : !texpr.tensor<5, i32>
+  %p = texpr.range : !texpr.tensor<3>
+  %t = texpr.apply add= %x logic "i j => j i" : !texpr.tensor<4, 3>
+  %c = texpr.apply add= add(%x, %x) logic "a, j; b, j => a^b, j" : !texpr.tensor<6, 4>
+  %w = texpr.apply add= %x logic "i, 1*o <+ k => i, o, k" dims <k = 2> : !texpr.tensor<3, 3, 2>
+  %g = texpr.apply add= where(eq(%ids, %p), %x, 0.0) logic "n; i; i j => n j" : !texpr.tensor<5, 4>
+  %s = texpr.apply add= %x logic "i j => j" : !texpr.tensor<4>
+  %o = texpr.apply add= %x logic "o, k => o + k" : !texpr.tensor<6>
+  %r = texpr.apply add= where(eq(%ids, %p), %x, 0.0) logic "n; i; i j => n" : !texpr.tensor<5>
+  %b = texpr.apply add= add(%x, %x) logic "i j; i j => i j" : !texpr.tensor<3, 4>
+}
