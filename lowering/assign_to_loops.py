@@ -243,7 +243,8 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
                 body, index, count = op.body.data, op.index.data, op.count.data
                 ops.append(loops.RepeatOp(body, index, count, op.bound, op.flag))
             case assign.CollectiveOp():
-                ops.append(loops.CollectiveOp(op.kind.data, op.nodes, op.mesh.data, op.number_and_peer))
+                kind, mesh = op.kind.data, op.mesh.data
+                ops.append(loops.CollectiveOp(kind, op.nodes, mesh, op.number_and_peer, op.sums))
             case _:
                 pass
         derive(ops[start:], op.location)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import LocationAttr, f32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.assign.node import OWN_MEMORY
@@ -18,6 +18,9 @@ from ocannl.dialects.texpr.collectives import CollectiveOp
 from ocannl.dialects.texpr.messages import SendOp
 from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
+
+OF_COLLECTIVES = "of a collective"
+"""Why nodes that are packed and exchanged have memory."""
 
 
 @dataclass
@@ -85,6 +88,17 @@ class ExpressionNodes:
         self.nodes.append(node)
         return node.result
 
+    def declare_bucket(
+        self, name: str, element: Attribute, sizes: tuple[int, ...], location: LocationAttr
+    ) -> SSAValue:
+        """Declares a node of what several collectives exchange."""
+        label = self._free_label(name, self.kept_names)
+        node = assign.NodeOp(label, "local", OF_COLLECTIVES, array_type(element, sizes))
+        node.result.name_hint = name
+        node.location = location
+        self.nodes.append(node)
+        return node.result
+
     def _mode(self, memory: SSAValue) -> tuple[str, str]:
         match memory.owner:
             case texpr.ParamOp():
@@ -124,7 +138,9 @@ class ExpressionNodes:
         else:
             wanted = memory.name_hint or "n"
         # Nodes that persist are known outside by their names: no other node may take these.
-        reserved = frozenset[str]() if self.is_kept(memory) else self.kept_names
+        return self._free_label(wanted, frozenset() if self.is_kept(memory) else self.kept_names)
+
+    def _free_label(self, wanted: str, reserved: frozenset[str]) -> str:
         label, count = wanted, 0
         while label in self.labels or label in reserved:
             count += 1

@@ -28,8 +28,9 @@ from ocannl.dialects.texpr.collectives import CollectiveOp
 from ocannl.dialects.texpr.messages import ComputePartOp, ReceiveOp, SendOp
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.lowering.buckets import Joining, SmallSum
 from ocannl.lowering.collectives import CollectiveSteps
-from ocannl.lowering.expression_nodes import ExpressionNodes, memory_of
+from ocannl.lowering.expression_nodes import OF_COLLECTIVES, ExpressionNodes, memory_of
 from ocannl.lowering.wide_values import wide_values
 from ocannl.passes.analysis.projection import Projection, pointwise, whole
 
@@ -69,6 +70,7 @@ class Lowering(ExpressionNodes):
     clock: int = 0
     memory_written: int = 0
     mesh: IndicesAttr | None = None
+    small_sums: list[SmallSum] = field(default_factory=list[SmallSum])
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
@@ -82,7 +84,10 @@ class Lowering(ExpressionNodes):
         routine = assign.AssignRoutineOp(self.name, self.indices, attributes=attributes)
         routine.properties |= given(mesh=self.mesh)
         routine.location = location
-        routine.body.block.add_ops([*self.nodes, *self.scalars, *self.code])
+        code = Joining(self.declare_bucket, frozenset(dict(self.indices))).run(self.code, self.small_sums)
+        joined = {each.rows for each in self.small_sums if not each.rows.uses}
+        nodes = [node for node in self.nodes if joined.isdisjoint(node.results)]
+        routine.body.block.add_ops([*nodes, *self.scalars, *code])
         return routine
 
     def _lower(self) -> None:
@@ -232,7 +237,7 @@ class Lowering(ExpressionNodes):
 
     def _collective(self, op: CollectiveOp, node: SSAValue) -> None:
         def fresh(suffix: str, sizes: tuple[int, ...]) -> SSAValue:
-            return self.declare(op.result, "local", "of a collective", f"{hint}_{suffix}", sizes)
+            return self.declare(op.result, "local", OF_COLLECTIVES, f"{hint}_{suffix}", sizes)
 
         assert self.mesh is not None
         hint = op.result.name_hint or "n"
@@ -241,6 +246,7 @@ class Lowering(ExpressionNodes):
         lowered.add(op, node, self.node(op.tensor))
         for step in lowered.steps:
             self._emit(op, step)
+        self.small_sums += SmallSum.of(lowered.steps)
 
     def _whole(self, value: SSAValue) -> tuple[Map, Space]:
         return whole(shape_of(value).memory_sizes, dict(self.indices))

@@ -27,18 +27,26 @@ class CollectiveBase(OwnOperation):
     The target's bytes are rows, one for each rank. By `all_gather`, row `r` is all that rank `r` has in the
     source; by `all_to_all`, on rank `n` it is row `n` of that. Messages go from one rank to another,
     `send %x as 3 to 1 over "stage"` and `receive %x as 3 from 0 over "stage"`: these have a source, or a
-    target, alone.
+    target, alone. A bucket, `... over "data" sums ("a", "b")`, has what several sums over ranks need.
     """
 
     kind = prop_def(StringAttr)
     mesh = prop_def(StringAttr)
+    summed = opt_prop_def(ArrayAttr[StringAttr])
     message = opt_prop_def(ArrayAttr[IntAttr])
     arrays = var_operand_def(MemRefType)
 
     def __init__(
-        self, kind: str, arrays: Sequence[SSAValue], mesh: str, message: tuple[int, int] | None = None
+        self,
+        kind: str,
+        arrays: Sequence[SSAValue],
+        mesh: str,
+        message: tuple[int, int] | None = None,
+        sums: Sequence[str] = (),
     ) -> None:
         properties: dict[str, Attribute] = {"kind": StringAttr(kind), "mesh": StringAttr(mesh)}
+        if sums:
+            properties["summed"] = ArrayAttr(map(StringAttr, sums))
         if message is not None:
             properties["message"] = ArrayAttr([IntAttr(number) for number in message])
         Operation.__init__(self, operands=[*arrays], properties=properties)
@@ -71,6 +79,11 @@ class CollectiveBase(OwnOperation):
         number, peer = self.message.data
         return number.data, peer.data
 
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The names of the sums for which a bucket is exchanged."""
+        return () if self.summed is None else tuple([name.data for name in self.summed])
+
     def print(self, printer: Printer) -> None:
         if self.number_and_peer is not None:
             number, peer = self.number_and_peer
@@ -80,6 +93,10 @@ class CollectiveBase(OwnOperation):
             return
         parts = (self.arrays[0], " from ", self.arrays[1], " over ", self.mesh)
         print_parts(printer, f" {self.kind.data} ", *parts)
+        if self.summed is not None:
+            printer.print_string(" sums (")
+            printer.print_list(self.summed, printer.print_attribute)
+            printer.print_string(")")
 
     @classmethod
     def parse(cls, parser: Parser):
@@ -96,7 +113,8 @@ class CollectiveBase(OwnOperation):
         parser.parse_keyword("from")
         source = parse_defined_operand(parser)
         parser.parse_keyword("over")
-        return cls(kind, [target, source], parser.parse_str_literal(" naming a mesh axis"))
+        mesh = parser.parse_str_literal(" naming a mesh axis")
+        return cls(kind, [target, source], mesh, sums=_parse_sums(parser))
 
     def verify_(self) -> None:
         routine = enclosing_routine(self)
@@ -123,3 +141,11 @@ class CollectiveBase(OwnOperation):
             raise VerifyException(f"{source.type} has no row of numbers for each of {ranks} ranks")
         if math.prod(memref_shape(target)) != gathered:
             raise VerifyException(f"the target has {gathered} numbers, found {target.type}")
+
+
+def _parse_sums(parser: Parser) -> Sequence[str]:
+    if not parser.parse_optional_keyword("sums"):
+        return ()
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parser.parse_str_literal(" naming a sum")
+    )

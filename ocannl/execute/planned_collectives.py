@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -36,7 +36,7 @@ class PlannedCollective:
 
     Attributes:
         kind: `all_reduce`, `all_gather`, `reduce_scatter` or `all_to_all`.
-        operand: the name of the tensor that it moves.
+        operand: the name of the tensor that it moves; of small sums in one bucket, `w_grad and 5 more`.
         axis: the mesh axis.
         line: the user's line that it comes from, `file:line`.
         bytes: the bytes of the whole: of a sum, of what is gathered or scattered.
@@ -103,6 +103,15 @@ class FoundCollective:
         operand, line = op.result.name_hint or named, location_text(op) or ""
         return FoundCollective(kind, operand, axis, size, op.location, line, exchanges_of(op, mesh[axis]))
 
+    @staticmethod
+    def of_bucket(step: loops.CollectiveOp) -> FoundCollective:
+        """Several sums by one exchange."""
+        exchange, line = _exchange(step), location_text(step) or ""
+        operand = f"{step.sums[0]} and {len(step.sums) - 1} more"
+        return FoundCollective(
+            "all_reduce", operand, step.mesh.data, exchange[1], step.location, line, (exchange,)
+        )
+
     def key(self, exchange: Exchange) -> tuple[int, str, str, int]:
         """Identifies an exchange among those of the lowered program."""
         return id(self.location), self.axis, *exchange
@@ -141,14 +150,40 @@ def _exchange(step: assign.CollectiveOp | loops.CollectiveOp) -> Exchange:
 
 def called(found: Sequence[FoundCollective], func: loops.FuncOp) -> list[tuple[FoundCollective, int]]:
     """Collectives with how often a run of the lowered program calls each, those that it does not call left
-    out. What memory makes stale is computed again, so that a collective may be there several times.
+    out. What memory makes stale is computed again, so that a collective may be there several times. Sums that
+    share an exchange are one collective, at the place of the first of them.
     """
     runs: Counter[Any] = Counter()
+    buckets: list[tuple[loops.CollectiveOp, int]] = []
     for step, times in runs_of(func):
-        if isinstance(step, loops.CollectiveOp) and step.message is None:
+        if isinstance(step, loops.CollectiveOp) and step.sums:
+            buckets.append((step, times))
+        elif isinstance(step, loops.CollectiveOp) and step.message is None:
             runs[id(step.location), step.mesh.data, *_exchange(step)] += times
-    alike = Counter(each.key(each.exchanges[0]) for each in found)
+    places = {each.operand: place for place, each in reversed([*enumerate(found)])}
+    alone = _alone(found, {(step.mesh.data, name) for step, _ in buckets for name in step.sums})
+    planned = [(places[each.operand], each, times) for each, times in _counted(alone, runs)]
+    for step, times in buckets:
+        place = min(places.get(name, len(found)) for name in step.sums)
+        planned.append((place, FoundCollective.of_bucket(step), times))
+    return [(each, times) for _, each, times in sorted(planned, key=lambda own: own[0])]
+
+
+def _alone(found: Sequence[FoundCollective], joined: Set[tuple[str, str]]) -> list[FoundCollective]:
+    """The collectives for which there may be exchanges of their own: not those in buckets, by mesh axis and
+    name, if another one is like them.
+    """
+    others = {each.key(each.exchanges[0]) for each in found if (each.axis, each.operand) not in joined}
+    return [
+        each
+        for each in found
+        if (each.axis, each.operand) not in joined or each.key(each.exchanges[0]) not in others
+    ]
+
+
+def _counted(found: Sequence[FoundCollective], runs: Mapping[Any, int]) -> list[tuple[FoundCollective, int]]:
     keys = [each.key(each.exchanges[0]) for each in found]
+    alike = Counter(keys)
     counted = [(each, -(-runs[key] // alike[key])) for each, key in zip(found, keys, strict=True)]
     return [(each, times) for each, times in counted if times]
 

@@ -1,0 +1,227 @@
+"""Buckets: small sums over ranks that are ready before one of them is needed are exchanged at once.
+
+After Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training" (2020).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import ArrayAttr, LocationAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ocannl.dialects import assign
+from ocannl.dialects.index.linear import Linear, Map, MapAttr
+from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
+from ocannl.dialects.ir.origins import union
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import Arg
+from ocannl.lowering.collectives import FEW_BYTES
+from ocannl.passes.analysis.projection import Projection
+
+Declare: TypeAlias = Callable[[str, Attribute, tuple[int, ...], LocationAttr], SSAValue]
+"""Declares a node by its name, the type of its numbers, its sizes, and where it comes from."""
+
+
+@dataclass(frozen=True)
+class SmallSum:
+    """The two steps of a sum that all ranks compute of what they gather."""
+
+    gather: assign.CollectiveOp
+    sum: assign.AccumOp
+
+    @staticmethod
+    def of(steps: Sequence[Operation]) -> list[SmallSum]:
+        """The small sum that the steps of a collective are, if they are one."""
+        match steps:
+            case [assign.CollectiveOp() as gather, assign.AccumOp(accum=StringAttr()) as sum] if (
+                gather.kind.data == "all_gather"
+            ):
+                return [SmallSum(gather, sum)]
+            case _:
+                return []
+
+    @property
+    def source(self) -> SSAValue:
+        return self.gather.arrays[1]
+
+    @property
+    def rows(self) -> SSAValue:
+        return self.gather.arrays[0]
+
+    @property
+    def name(self) -> str:
+        node = self.sum.lhs.owner
+        assert isinstance(node, assign.NodeOp)
+        return self.sum.lhs.name_hint or node.label.data
+
+    @property
+    def ranks(self) -> int:
+        return memref_shape(self.rows)[0]
+
+    @property
+    def cells(self) -> int:
+        return math.prod(memref_shape(self.source))
+
+    @property
+    def bytes(self) -> int:
+        """Those of all ranks."""
+        return self.ranks * self.cells * element_bytes(self.source)
+
+    @property
+    def kind(self) -> tuple[str, Attribute]:
+        """Sums of one kind can share an exchange."""
+        return self.gather.mesh.data, element_type(self.source)
+
+
+@dataclass
+class Span:
+    """Steps from a first small sum on, by whether they have to wait for what is exchanged."""
+
+    steps: list[Operation] = field(default_factory=list[Operation])
+    """All of them, as they were."""
+    gathers: list[SmallSum] = field(default_factory=list[SmallSum])
+    ahead: list[Operation] = field(default_factory=list[Operation])
+    waiting: list[Operation] = field(default_factory=list[Operation])
+    since: list[tuple[Operation, bool]] = field(default_factory=list[tuple[Operation, bool]])
+    """Those after the last sum, and whether each waits: they stay where they are."""
+    read: set[SSAValue] = field(default_factory=set[SSAValue])
+    """The nodes that gathers and waiting steps read, and those that they write."""
+    written: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def gather(self, each: SmallSum) -> None:
+        for op, waits in self.since:
+            (self.waiting if waits else self.ahead).append(op)
+        self.since.clear()
+        self.gathers.append(each)
+        self.steps.append(each.gather)
+        self._note(each.gather)
+
+    def add(self, op: Operation) -> None:
+        waits = self.depends(op)
+        if waits:
+            self._note(op)
+        self.since.append((op, waits))
+        self.steps.append(op)
+
+    def depends(self, op: Operation) -> bool:
+        """Whether a step has to stay behind what waits."""
+        read, written = accesses(op)
+        return not (self.written.isdisjoint(read | written) and self.read.isdisjoint(written))
+
+    def _note(self, op: Operation) -> None:
+        read, written = accesses(op)
+        self.read.update(read)
+        self.written.update(written)
+
+
+@dataclass
+class Joining:
+    """The steps of a routine in an order in which small sums wait for each other, and what needs them for all
+    of them: until a sum needs a result of those before it, or a message comes, which keeps its place among
+    exchanges. Where no two sums meet, the order is as it was.
+    """
+
+    declare: Declare
+    taken: frozenset[str]
+    steps: list[Operation] = field(default_factory=list[Operation])
+    span: Span = field(default_factory=Span)
+
+    def run(self, code: Sequence[Operation], sums: Sequence[SmallSum]) -> list[Operation]:
+        small: dict[Operation, SmallSum] = {each.gather: each for each in sums}
+        for op in code:
+            is_message = isinstance(op, assign.CollectiveOp) and op.message is not None
+            if is_message or (op in small and self.span.depends(op)):
+                self.flush()
+            if op in small:
+                self.span.gather(small[op])
+            elif self.span.gathers:
+                self.span.add(op)
+            else:
+                self.steps.append(op)
+        self.flush()
+        return self.steps
+
+    def flush(self) -> None:
+        """Exchanges what waits, before the steps that depend on it."""
+        span, self.span = self.span, Span()
+        found = buckets(span.gathers)
+        if all(len(bucket) == 1 for bucket in found):
+            self.steps += span.steps
+            return
+        self.steps += span.ahead
+        for bucket in found:
+            self.steps += [bucket[0].gather] if len(bucket) == 1 else self.joined(bucket)
+        self.steps += [*span.waiting, *(op for op, _ in span.since)]
+
+    def joined(self, bucket: Sequence[SmallSum]) -> list[Operation]:
+        """Packs what is summed, largest first, and exchanges it; the sums read it there."""
+        bucket = sorted(bucket, key=lambda each: -each.bytes)
+        first = bucket[0]
+        count, element = sum(each.cells for each in bucket), element_type(first.source)
+        location = union(*(each.gather.location for each in bucket))
+        packed = self.declare(f"{first.name}_bucket", element, (count,), location)
+        rows = self.declare(f"{first.name}_bucket_rows", element, (first.ranks, count), location)
+        names, steps, start = [each.name for each in bucket], list[Operation](), 0
+        for each in bucket:
+            steps.append(self.copied(each, packed, start))
+            read_at(each, rows, start)
+            start += each.cells
+        steps.append(assign.CollectiveOp("all_gather", [rows, packed], first.gather.mesh.data, sums=names))
+        steps[-1].location = location
+        for each in bucket:
+            each.gather.erase()
+        return steps
+
+    def copied(self, each: SmallSum, packed: SSAValue, start: int) -> Operation:
+        projection, sizes = Projection(self.taken), memref_shape(each.source)
+        cells = tuple([projection.variable(size, "i") for size in sizes])
+        space, combination = tuple(projection.space.items()), Combination(Arg(0), (each.source,), (cells,))
+        copy = assign.AccumOp(packed, (place(cells, sizes, start),), combination, space, reset=False)
+        copy.location = each.gather.location
+        return copy
+
+
+def read_at(each: SmallSum, rows: SSAValue, start: int) -> None:
+    """Lets a sum read rows of a bucket."""
+    (row, *cells), op = each.sum.maps[0], each.sum
+    at: Map = (row, place(cells, memref_shape(each.source), start))
+    op.operands = [op.lhs, rows]
+    op.properties["rhs_maps"] = ArrayAttr([MapAttr(at)])
+
+
+def place(cells: Sequence[Linear], sizes: Sequence[int], start: int) -> Linear:
+    """The place of a cell in a bucket."""
+    found = Linear()
+    for cell, size in zip(cells, sizes, strict=True):
+        found = found * size + cell
+    return found + Linear((), start)
+
+
+def buckets(gathers: Sequence[SmallSum]) -> list[list[SmallSum]]:
+    """Sums of one kind together, as long as it is better that each rank has all bytes."""
+    found: list[list[SmallSum]] = []
+    for each in gathers:
+        for bucket in found:
+            if bucket[0].kind == each.kind and sum(own.bytes for own in (*bucket, each)) < FEW_BYTES:
+                bucket.append(each)
+                break
+        else:
+            found.append([each])
+    return found
+
+
+def accesses(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
+    """The nodes that a step reads and writes, or may read and write."""
+    match op:
+        case assign.AccumOp():
+            return {*op.inputs, op.lhs}, {op.lhs}
+        case assign.RangeOp() | assign.UniformOp():
+            return {*op.operands}, {op.lhs}
+        case assign.CollectiveOp():
+            return {*op.read}, {*op.written}
+        case _:
+            return {*op.operands}, {*op.operands}
