@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.execute.meshes import put_on_mesh
+from ocannl.execute.nodes import Nodes
 from ocannl.execute.report import memory_table, schedule_table
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
@@ -20,7 +22,7 @@ from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract
 from ocannl.program.html import text_html
 from ocannl.program.reasons import Line, Reasons
-from ocannl.program.stages import lowered, stage_text
+from ocannl.program.stages import lowered, program_text
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.values import Value, memory_key
 from ocannl.reasons.node_reasons import NodeReasons
@@ -45,6 +47,8 @@ class Target(Protocol):
     device: Device
     team: Team
     numbering: Numbering
+    nodes: Nodes
+    mesh: Mapping[str, int]
 
     @property
     def arch(self) -> str: ...
@@ -71,18 +75,9 @@ class RoutineTexts(Viewable):
         """The text of what was compiled, at a stage of the pipeline; with `origins`, each operation is
         followed by the expressions and lines that it comes from.
         """
-        numbering = self._target.numbering.copy()
         find = None if self.tunings is None else self.tunings.find
-        return stage_text(
-            self.code.statements,
-            self.name,
-            stage,
-            self._target.target,
-            numbering,
-            find,
-            origins,
-            self._target.device.target,
-        )
+        pipeline, target = self._target.target, self._target.device.target
+        return program_text(self._extracted(), stage, pipeline, find, origins, target)
 
     def schedule(self) -> str:
         """A table of the kernels. Each has its loops, register tile, vectors and the work of one run: scalar
@@ -97,10 +92,10 @@ class RoutineTexts(Viewable):
 
     def view(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""
-        numbering = self._target.numbering.copy()
-        program = extract(self.code.statements, self.name, numbering)
         target, pipeline = self._target.device.target, self._target.target
-        return show(Program(program.module, self.name, pipeline, target, self.tunings, self._seconds), path)
+        return show(
+            Program(self._extracted().module, self.name, pipeline, target, self.tunings, self._seconds), path
+        )
 
     def ptx(self, arch: str | None = None) -> str:
         """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
@@ -181,12 +176,17 @@ class RoutineTexts(Viewable):
         taken = {key_of(nest): nest.schedule for nest in computing}
         if self._target.target != TARGET or not taken:
             return
-        program = extract(self.code.statements, self.name, self._target.numbering.copy())
         target = self._target.device.target
-        for nest in nests_before_schedule(program.module, target):
+        for nest in nests_before_schedule(self._extracted().module, target):
             if key_of(nest) in taken:
                 schedule = taken.pop(key_of(nest))
                 yield from tile_lines(nest, None if schedule is None else schedule.data, target, self.tunings)
+
+    def _extracted(self) -> ExtractedRoutine:
+        """The program as it was compiled: for the context's mesh, if it has one."""
+        program = extract(self.code.statements, self.name, self._target.numbering.copy())
+        put_on_mesh(program, self._target.nodes, self._target.mesh)
+        return program
 
     def _name_of(self, tensor: TensorLike) -> str:
         value = as_tensor(tensor).ir_value

@@ -25,7 +25,7 @@ from ocannl.lowering.pipelines import (
 )
 from ocannl.passes.analysis.schedule_candidates import FindChoices
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
-from ocannl.program.extract import Numbering, extract
+from ocannl.program.extract import ExtractedRoutine, Numbering, extract
 from ocannl.program.mesh import latest_mesh
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
 from ocannl.runtime.host.processor import chosen_target
@@ -70,6 +70,21 @@ def stage_text(
     program = extract(statements, name, numbering)
     if stage in MESH_STAGES and (mesh := latest_mesh()) is not None:
         program.routine.set_mesh(mesh.program_axes)
+    return program_text(program, stage, pipeline, find, origins, target)
+
+
+def program_text(
+    program: ExtractedRoutine,
+    stage: str,
+    pipeline: str = "cpu",
+    find: FindChoices | None = None,
+    origins: bool = False,
+    target: str | TargetDescription | None = None,
+) -> str:
+    """The text of a program, for the mesh that it has, at a stage: see `stage_text`. The program is consumed.
+
+    Raises `OcannlError` for an unknown stage, and what compiling raises.
+    """
     pipelines = OWN_STAGES.get(stage, (pipeline,))
     pipeline = pipeline if pipeline in pipelines else pipelines[0]
     try:
@@ -79,7 +94,8 @@ def stage_text(
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
     if not isinstance(target, TargetDescription):
         target = chosen_target(target, DEFAULT_TARGET)
-    run_passes(program.module, for_target(passes, target, find, keep=pipeline == "cpu"))
+    keep = pipeline == "cpu" and program.routine.mesh is None
+    run_passes(program.module, for_target(passes, target, find, keep=keep))
     return (
         TEXTS[stage](program.module, target, pipeline)
         if stage in TEXTS

@@ -91,3 +91,25 @@ def test_what_is_for_one_device_alone(tmp_path: Path):
     ctx.load(tmp_path / "state.safetensors", step)
     step()
     assert float(ctx[total]) == 8 * 3 * 12.0**2
+
+
+def test_the_text_of_a_routine_is_that_for_its_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At all levels, whatever mesh was made last, before memory is split and after."""
+    monkeypatch.setenv("OCANNL_TARGET", "host")
+    ctx = oc.Context.cpu(mesh=oc.Mesh({"data": 2}, engine="threads"))
+    oc.Mesh({"other": 3})
+    x, y = (oc.data(own, label="x", shard={"batch": "data"}) for own in (POINTS, TARGETS))
+    loss = nn.mse(mlp()(x), y)
+    routine = ctx.compile(train.grad_update(loss), name="step")
+    for _ in range(2):
+        for stage, exchange in (
+            ("partition", "all_reduce"),
+            ("assign", "all_gather"),
+            ("schedule", "all_gather"),
+        ):
+            assert exchange in routine.ir(stage)
+        nodes = [line.split()[0] for line in routine.memory().splitlines()[1:-1]]
+        assert [name for name in nodes if f'"{name}"' not in routine.ir("loops")] == []
+        assert any(name.endswith("bucket_rows") for name in nodes)
+        ctx.init_params(loss)
+        routine()
