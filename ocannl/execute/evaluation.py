@@ -18,6 +18,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError, UninitializedError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
+from ocannl.execute.inference import check_elements
 from ocannl.execute.meshes import put_on_mesh
 from ocannl.execute.node import Node
 from ocannl.execute.nodes import Nodes, array_in, is_final
@@ -100,6 +101,7 @@ def evaluation(context: Compiler, nodes: Nodes, *tensors: Tensor) -> Evaluation:
     put_on_mesh(program, nodes, context.mesh)
     types = open_types(program)
     executable = compile_module(program.module, context.target, context.device)
+    check_elements(program)
     used, copied = _nodes_to_look(nodes, program, executable.interface)
     routine = Routine(context, code, label, program, executable, used)
     routine.prepare()

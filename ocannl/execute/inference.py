@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ocannl.dialects.ir.errors import ShapeError
+from ocannl.dialects.ir.errors import ShapeError, at_line
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr import MemoryOp, OfOp, ScanOp, TensorOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
-from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
@@ -19,8 +19,9 @@ from ocannl.program import graph
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.needed import needed_for
+from ocannl.program.reductions import no_elements
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
-from ocannl.program.values import Value, value_of
+from ocannl.program.values import Value, value_of, values_of
 from ocannl.runtime.locks import shared
 
 T = TypeVar("T")
@@ -73,9 +74,11 @@ def decided(decide: Callable[[], T]) -> T:
 def commit(program: ExtractedRoutine) -> None:
     """Gives the final shapes and precisions of an extracted module to the program under construction.
 
-    Raises `Outdated`, and changes nothing, if other ones are known there.
+    Raises `Outdated`, and changes nothing, if other ones are known there; so does `ShapeError` for an extreme
+    of nothing.
     """
     with shared:
+        check_elements(program)
         types = [(value, tensor_type(value), tensor_type(copy)) for value, copy in program.copies.items()]
         if any(written.element_or_none not in (None, final.element) for _, written, final in types):
             raise Outdated("another dtype was decided")
@@ -87,6 +90,17 @@ def commit(program: ExtractedRoutine) -> None:
         for value in program.copies:
             if isinstance(value, Value):
                 value.is_settled = True
+
+
+def check_elements(program: ExtractedRoutine) -> None:
+    """Raises `ShapeError` for a value that has elements although what it is an extreme of has none."""
+    for value, copy in program.copies.items():
+        if not isinstance(value, Value) or value.of_nothing is None or value.is_settled:
+            continue
+        source = values_of(value.op)[0]
+        sizes = shape_of(program.copies.get(source, source)).memory_sizes
+        if 0 in sizes and 0 not in shape_of(copy).memory_sizes:
+            raise ShapeError(at_line(value.op, no_elements(source, value.of_nothing)))
 
 
 def _commit_shapes(types: Sequence[tuple[Shape, Shape]]) -> None:

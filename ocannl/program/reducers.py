@@ -28,7 +28,8 @@ def mean(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
 
 def max(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
     """The greatest element along axes; its gradient goes to each element that attains it. Raises `ShapeError`
-    where there are no elements, as far as sizes are known; `oc.einmax` gives -inf.
+    where there are no elements, for sizes that are not known yet when it is first used; `oc.einmax` gives
+    -inf.
     """
     return as_tensor(t).max(axes, keep)
 

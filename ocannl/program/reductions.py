@@ -92,7 +92,7 @@ class Reduction:
     def check_elements(self, so: str) -> None:
         """Raises `ShapeError` where it is known that there are no elements; `so` says what follows."""
         if 0 in self.sizes:
-            raise ShapeError(here(f"`{tensor_name(self.value)}` has no elements there, so {so}"))
+            raise ShapeError(here(no_elements(self.value, so)))
 
     def divided(self, total: Value, less: int = 0) -> Value:
         """A total divided by the number of elements that it has, less some, and at least by 0."""
@@ -117,7 +117,8 @@ class Reduction:
         """The number of the first element, in the order of memory, that attains an extreme, or that is no
         number. Raises `ShapeError` where there are no elements.
         """
-        self.check_elements("none is first")
+        none = "none is first"
+        self.check_elements(none)
         extreme = self.reduce(accum, last=False)
         dims = [self.dims[_name(axis)] for axis in self.reduced]
         others: list[tuple[Value, Slot | str]] = [(extreme, self.left)]
@@ -128,7 +129,14 @@ class Reduction:
             step = Arg(2 + place) if stride == 1 else App("mul", (Arg(2 + place), Const(stride)))
             number = step if place == 0 else App("add", (number, step))
         attained = App("or", (App("eq", (X, Arg(1))), App("ne", (X, X))))
-        return self.reduce("min", App("where", (attained, number, Const(float("inf")))), *others)
+        found = self.reduce("min", App("where", (attained, number, Const(float("inf")))), *others)
+        found.of_nothing = none
+        return found
+
+
+def no_elements(value: Value, so: str) -> str:
+    """The message of a reduction of nothing; `so` says what follows."""
+    return f"`{tensor_name(value)}` has no elements there, so {so}"
 
 
 def _name(axis: str) -> str:
@@ -157,6 +165,7 @@ class Reducible(ABC, Generic[TensorT]):
         if none is not None:
             reduction.check_elements(none)
         reduced = reduction.reduce(accum)
+        reduced.of_nothing = none
         note_reduction(reduced.op, reduced)
         return self._of(reduced)
 
@@ -176,7 +185,7 @@ class Reducible(ABC, Generic[TensorT]):
 
     def max(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The greatest element. Its gradient goes to each element that attains it. Raises `ShapeError` where
-        there are none, as far as sizes are known.
+        there are none; if sizes are not known yet, when it is first used.
         """
         return self._reduced("max", axes, keep, "none is greatest")
 

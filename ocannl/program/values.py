@@ -69,6 +69,8 @@ class Value(OpResult[TensorType]):
     """The kind of a node, if that was said; no part of the program's text."""
     id_checks: Sequence[IdCheck] = ()
     """The checks of the ids of the operation."""
+    of_nothing: str | None = None
+    """The words for an error where its first operand turns out to have no elements; None if that is none."""
     updates: Updates | None = None
     """The code that runs with a loss that depends on the value."""
     merged: Any = None

@@ -165,3 +165,33 @@ def test_creation():
     for program in (lambda: oc.zeros(-1), lambda: oc.zeros(sizes), lambda: oc.tensor(["a"])):
         with pytest.raises(oc.OcannlError):
             program()
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+def test_an_axis_that_turns_out_to_be_empty(name: str):
+    """The error is that of one that is known to be, at the line of the reduction."""
+    empty = oc.zeros(0)
+
+    def use() -> oc.Tensor:
+        y = oc.einsum("d, => d,", oc.param("w", init=1.0))
+        return getattr(y, name)(0) + (y + empty).sum()
+
+    message = r"test_reductions.py:\d+: .*has no elements there, so none is (greatest|least|first)"
+    with pytest.raises(oc.ShapeError, match=message):
+        CTX[use()]
+    with pytest.raises(oc.ShapeError, match=message):
+        CTX.compile(use().forward)
+    with pytest.raises(oc.ShapeError, match=message):
+        oc.infer(use())
+
+
+def test_extremes_of_nothing_beside_an_empty_axis():
+    """Where the result is empty too, and where -inf was asked for, nothing is wrong."""
+    y = oc.einsum("d, => d,", oc.param("w", init=1.0))
+    total = (y + oc.zeros(0)).sum()
+    assert CTX[oc.einmax("d, => ", y) + total] == -np.inf
+    assert CTX[oc.logsumexp(y) + total] == -np.inf
+    rows = oc.einsum("d, e => d, e", oc.param("v", init=1.0))
+    others = oc.data(np.zeros((0, 3), np.float32), axes="oo")
+    oc.infer(rows.max(1) + oc.einsum("d, e => d,", rows + others))
+    assert tuple(rows.shape) == (0, 3)
