@@ -47,6 +47,11 @@ def data_parallel(
     """
     if reduction not in ("mean", "sum"):
         raise oc.ArgumentError(f"gradients are combined by 'mean' or 'sum', found {reduction!r}")
+    if not callable(update) and not isinstance(update, Optimizer):
+        raise oc.ArgumentError(
+            "`update` of data_parallel is an optimizer, such as train.sgd(lr=0.1), or a function that gives "
+            f"the code of an update, found {update!r}"
+        )
     places = _contexts(contexts)
     shards = [_sharded(whole, len(places), axis, label) for whole, label in ((inputs, "x"), (targets, "y"))]
     losses = [_loss(loss_of, number, x, y) for number, (x, y) in enumerate(zip(*shards, strict=True))]

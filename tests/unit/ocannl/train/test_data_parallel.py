@@ -124,6 +124,13 @@ def test_what_cannot_be_divided() -> None:
         train.gather([data, oc.data(TARGETS)])
 
 
+def test_an_update_is_an_optimizer_or_a_function() -> None:
+    name: Any = "sgd"
+    w = oc.param("w", WEIGHTS[0])
+    with pytest.raises(oc.ArgumentError, match=r"such as train\.sgd\(lr=0\.1\), .* found 'sgd'"):
+        train.data_parallel(lambda x, y: nn.mse(w @ x, y), POINTS, TARGETS, contexts=2, update=name)
+
+
 def test_a_model_of_each_part_is_an_error() -> None:
     with pytest.raises(oc.ArgumentError, match="`loss_of` makes new parameters each time"):
         train.data_parallel(
