@@ -88,7 +88,7 @@ from ocannl.nn.transformer import (
 from ocannl.nn.unpool import max_unpool
 from ocannl.nn.vgg import vgg_block
 from ocannl.program.misuse import explain_all
-from ocannl.program.other_names import missing
+from ocannl.program.other_names import OF_NN, missing
 
 __all__ = [
     "KVCache",
@@ -201,4 +201,4 @@ explain_all(__all__, globals())
 if not TYPE_CHECKING:  # for a type checker there is nothing else
 
     def __getattr__(name: str) -> object:
-        raise missing("module 'ocannl.nn'", name, __all__, {})
+        raise missing("module 'ocannl.nn'", name, __all__, OF_NN)

@@ -1,4 +1,4 @@
-"""Names of PyTorch and NumPy, and what is there in their place."""
+"""Names of PyTorch, JAX and NumPy, and what is there in their place."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -34,6 +34,8 @@ class NamesApart:
 PRODUCT, PARTS, BROADCAST = "oc.einsum, or w @ x", "t[first:last]", "nothing, expressions broadcast"
 
 FUNCTIONS = {
+    "Module": "oc.Block(function), or @oc.configurable",
+    "Parameter": "oc.param",
     "amax": "oc.max",
     "amin": "oc.min",
     "bmm": PRODUCT,
@@ -41,9 +43,12 @@ FUNCTIONS = {
     "cat": "oc.concat",
     "chunk": PARTS,
     "clamp": "oc.clip",
+    "compile": "oc.function, or ctx.compile",
     "concatenate": "oc.concat",
+    "device": "a context: oc.Context.cpu()",
     "diag": "oc.einsum",
     "dot": PRODUCT,
+    "eval": "t.numpy(), or ctx[t]",
     "expand": BROADCAST,
     "from_numpy": "oc.data",
     "hstack": "oc.concat",
@@ -52,13 +57,16 @@ FUNCTIONS = {
     "jit": "oc.function",
     "kron": "oc.einsum",
     "load": "ctx.load",
+    "log_softmax": "nn.log_softmax()",
     "manual_seed": "oc.seed",
     "masked_fill": "oc.where",
     "matmul": PRODUCT,
     "mm": PRODUCT,
+    "multinomial": "oc.generate, or oc.topk of scores with noise",
     "nan_to_num": "oc.where(oc.isnan(t), 0, t)",
     "no_grad": "oc.stop_gradient",
     "ones_like": "oc.ones",
+    "optim": "train, such as train.adamw()",
     "outer": "oc.einsum",
     "pad": "oc.concat with oc.zeros",
     "permute": "oc.rearrange",
@@ -66,6 +74,7 @@ FUNCTIONS = {
     "randn": "oc.normal",
     "save": "ctx.save",
     "scatter_add": "oc.scatter",
+    "softmax": "nn.softmax()",
     "split": PARTS,
     "squeeze": "t.reshape",
     "swapaxes": "oc.rearrange",
@@ -76,6 +85,7 @@ FUNCTIONS = {
     "transpose": "t.T, or oc.rearrange",
     "unbind": PARTS,
     "unsqueeze": "t.reshape",
+    "value_and_grad": "oc.function(f).value_and_grad(x)",
     "vmap": "nothing, batch axes are rows of their own",
     "vstack": "oc.concat",
     "zeros_like": "oc.zeros",
@@ -144,3 +154,62 @@ OF_BLOCKS = {
     "state_dict": ".state, or ctx.save(path, block)",
     "train": "apply it with train_step=",
 }
+
+OWN_BLOCK = "a function of tensors, as oc.Block(function), or @oc.configurable"
+OWN_LIST = "a list or a dictionary of blocks"
+
+OF_NN = {
+    "BCELoss": "nn.bce_with_logits, of scores",
+    "Bilinear": "oc.einsum",
+    "Conv": "nn.conv2d",
+    "Dense": "nn.linear",
+    "Flatten": "nothing, or oc.einsum",
+    "Identity": "nothing",
+    "HuberLoss": "nn.huber",
+    "KLDivLoss": "nn.kl_div",
+    "L1Loss": "nn.l1",
+    "MSELoss": "nn.mse",
+    "Module": OWN_BLOCK,
+    "ModuleDict": OWN_LIST,
+    "ModuleList": OWN_LIST,
+    "NLLLoss": "nn.nll",
+    "Parameter": "oc.param",
+    "ParameterList": "a list of oc.param",
+    "ReLU": "oc.relu",
+    "Sequential": "a function that calls one block after the other",
+    "SmoothL1Loss": "nn.smooth_l1",
+    "Softplus": "nn.softplus",
+    "Tanh": "oc.tanh",
+    "Upsample": "nn.interpolate",
+    "binary_cross_entropy": "nn.bce_with_logits, of scores",
+    "binary_cross_entropy_with_logits": "nn.bce_with_logits",
+    "flatten": "nothing, or oc.einsum",
+    "functional": "nn, whose blocks without parameters are functions",
+    "init": "oc.init",
+    "mse_loss": "nn.mse",
+    "one_hot": "oc.one_hot",
+    "parameter": "oc.param",
+    "relu": "oc.relu",
+    "tanh": "oc.tanh",
+    "unfold": "oc.unfold",
+    "utils": "train.clip_grad_norm, nn.weight_norm and nn.spectral_norm",
+}
+"""Of the blocks."""
+
+OF_TRAIN = {
+    "CosineAnnealingLR": "train.cosine",
+    "DataLoader": "train.batches",
+    "ExponentialLR": "train.exponential",
+    "GradScaler": "nothing, bfloat16 needs no scale",
+    "LambdaLR": "lr= of a function of the step",
+    "LinearLR": "train.linear",
+    "OneCycleLR": "train.one_cycle",
+    "ReduceLROnPlateau": "train.plateau",
+    "StepLR": "train.step",
+    "SummaryWriter": "train.tensorboard",
+    "Trainer": "train.fit",
+    "load": "ctx.load, or train.Checkpoints",
+    "lr_scheduler": "train.cosine, train.step and others, as lr=",
+    "save": "ctx.save, or train.Checkpoints",
+}
+"""Of what trains."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ocannl.program.misuse import explain_all
-from ocannl.program.other_names import missing
+from ocannl.program.other_names import OF_TRAIN, missing
 from ocannl.train.checkpoints import Checkpoint, Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
 from ocannl.train.dashboard import dashboard
@@ -101,4 +101,4 @@ explain_all(__all__, globals())
 if not TYPE_CHECKING:  # for a type checker there is nothing else
 
     def __getattr__(name: str) -> object:
-        raise missing("module 'ocannl.train'", name, __all__, {})
+        raise missing("module 'ocannl.train'", name, __all__, OF_TRAIN)

@@ -12,7 +12,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.program.other_names import FUNCTIONS, OF_TENSORS
+from ocannl.program.other_names import FUNCTIONS, OF_NN, OF_TENSORS, OF_TRAIN
 
 ANY: Any = oc
 NN: Any = nn
@@ -89,6 +89,8 @@ NAMES: list[tuple[Any, str, str]] = [
     (oc, "matmul", "in its place: "),
     (oc, "einsumm", "did you mean 'einsum'?"),
     (nn, "Linear", "module 'ocannl.nn' has no attribute 'Linear'; did you mean 'linear'?"),
+    (nn, "Module", "in its place: a function of tensors, as oc.Block(function), or @oc.configurable"),
+    (train, "DataLoader", "in its place: train.batches"),
     (train, "adamW", "did you mean 'adamw'?"),
     (oc.data([1.0]), "detach", "in its place: oc.stop_gradient(t)"),
     (oc.data([1.0]), "reshap", "did you mean 'reshape'?"),
@@ -99,10 +101,12 @@ NAMES: list[tuple[Any, str, str]] = [
 
 def test_what_is_named_in_place_of_others_is_there():
     """And no name has a place that is there itself."""
-    named = {**FUNCTIONS, **{f"t.{name}": place for name, place in OF_TENSORS.items()}}
-    found = {name for place in named.values() for name in re.findall(r"\boc\.(\w+)", place)}
-    assert sorted(name for name in found if not hasattr(oc, name)) == []
-    assert [name for name in FUNCTIONS if hasattr(oc, name)] == []
+    tables = {oc: FUNCTIONS, nn: OF_NN, train: OF_TRAIN}
+    places = [place for table in (*tables.values(), OF_TENSORS) for place in table.values()]
+    owners = {"oc": oc, "nn": nn, "train": train}
+    found = {pair for place in places for pair in re.findall(r"\b(oc|nn|train)\.(\w+)", place)}
+    assert sorted(pair for pair in found if not hasattr(owners[pair[0]], pair[1])) == []
+    assert [name for owner, table in tables.items() for name in table if hasattr(owner, name)] == []
     assert [name for name in ("exp", "abs", "sort", "float", "mm") if hasattr(oc.data([1.0]), name)] == []
     with pytest.raises(AttributeError, match=re.escape("in its place: oc.exp(t)")):
         oc.data([1.0]).exp()  # pyright: ignore[reportAttributeAccessIssue]
