@@ -7,7 +7,8 @@ import inspect
 import os
 import types
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -33,7 +34,8 @@ from ocannl.functions.bound import Bound, compiled, set_real_sizes
 from ocannl.functions.differentiable import Differentiable
 from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padded
 from ocannl.functions.trace import Trace, trace
-from ocannl.program.code import Code
+from ocannl.program.code import Code, Recording, is_recording, recording
+from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
 from ocannl.program.location import here, user_location, warn_at
@@ -148,8 +150,27 @@ class Function(Differentiable, Exclusive, Viewable):
             is_array = isinstance(leaf, np.ndarray)
             return data(cast("Array", leaf)) if is_array else leaf
 
-        with retracing(self.memory):
-            return self.function(*mapped(part, args), **mapped(part, dict(named)))
+        with retracing(self.memory), self._without_lost_code() as results:
+            results.append(self.function(*mapped(part, args), **mapped(part, dict(named))))
+            return results[0]
+
+    @contextmanager
+    def _without_lost_code(self) -> Generator[list[Any]]:
+        """A context in which code that is made belongs to an open block, is run by eager mode, or is among
+        the results that the caller lists; other code would never run, and raises `OcannlError`.
+        """
+        results, block = list[Any](), Recording(label=self.name)
+        with nullcontext() if is_recording() or is_eager() else recording(block):
+            yield results
+        returned = [leaf for leaf in leaves_of(results) if isinstance(leaf, Code)]
+        if not {*block.statements} <= {statement for code in returned for statement in code.statements}:
+            raise OcannlError(
+                here(
+                    f"function `{self.name}` makes code, such as an update, and was called with tensors "
+                    "outside of all code: nothing would run it. Call it with arrays, such as x.numpy(), or "
+                    "in another function or an `oc.code` block"
+                )
+            )
 
     def with_body(self, function: Callable[..., Any], axes: Mapping[str, str]) -> Function:
         """A function of arrays with another body, which shares context, memory and static arguments."""

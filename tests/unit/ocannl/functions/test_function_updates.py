@@ -151,3 +151,40 @@ class TestUpdates:
         x = np.ones(64, np.float32)
         np.testing.assert_array_equal(drop(x, 1), drop(x, 1))
         assert not np.array_equal(drop(x, 1), drop(x, 2))
+
+
+class TestCalledWithTensors:
+    def test_an_update_that_nothing_would_run_is_an_error(self):
+        w, optimizer = oc.param("w", np.ones(3)), train.sgd(lr=0.1)
+
+        @oc.function
+        def step(x: oc.Tensor) -> oc.Tensor:
+            loss = oc.mean((w * x) ** 2)
+            optimizer.step(loss)
+            return loss
+
+        x = oc.data(np.ones(3))
+        with pytest.raises(oc.OcannlError, match="nothing would run it"):
+            step(x)
+        step(x.numpy())
+        assert (w.numpy() < 1).all()
+
+    def test_code_that_is_returned_or_belongs_to_a_block_is_run_by_that(self):
+        n = oc.node("n", output=())
+
+        def count(x: oc.Tensor) -> oc.Code:
+            with oc.code() as code:
+                n[...] = n + x
+            return code
+
+        counting, x, ctx = oc.function(count), oc.data(2.0), oc.Context.cpu()
+        ctx[n] = 0.0
+        ctx.compile(counting(x))()
+        with oc.code() as both:
+            counting(x)
+        ctx.compile(both)()
+        assert float(ctx[n]) == 4.0
+
+    def test_expressions_are_made_as_by_any_function(self):
+        double = oc.function(lambda x: 2 * x)
+        np.testing.assert_array_equal(double(oc.data([1.0, 2.0])).numpy(), [2.0, 4.0])
