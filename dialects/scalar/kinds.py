@@ -20,5 +20,7 @@ class Kind(Enum):
 
 TRUTHS = (Kind.TEST, Kind.COMPARISON, Kind.LOGIC)
 """Operators that give truth values."""
+KEEPS_TRUTHS = (Kind.CHOICE, Kind.BITS)
+"""Operators that give truth values where all operands are such."""
 WHOLE = (Kind.BITS, Kind.SHIFT)
 """Operators that floats have not."""

@@ -24,6 +24,7 @@ from ocannl.execute.mesh_saving import check_same_file, parts_to_set, save_on_me
 from ocannl.execute.near_names import renaming
 from ocannl.execute.node import Node
 from ocannl.execute.sharded_files import open_saved, remove_shards
+from ocannl.execute.turns import Turn
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.dtypes import ELEMENTS, dtype_of
@@ -42,6 +43,9 @@ class Memories(Protocol):
 
     @property
     def device(self) -> Device: ...
+
+    @property
+    def turn(self) -> Turn: ...
 
     def node_of(self, tensor: Tensor) -> Node:
         """The memory of a tensor, made where there is none."""
@@ -137,8 +141,10 @@ def load_state(
     chosen = loading.chosen
     for name in chosen:
         loading.close(name)
-    for change in [_change(context, found[name], stored) for name, stored in chosen.items()]:
-        change()
+    changes = [_change(context, found[name], stored) for name, stored in chosen.items()]
+    with context.turn.held():
+        for change in changes:
+            change()
     return {**file.metadata}
 
 

@@ -13,6 +13,7 @@ from ocannl.execute.no_value import no_value
 from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part, written_by_others
 from ocannl.execute.nodes import Nodes, is_final
 from ocannl.execute.shared_memory import copied_on_device, memory_table, share
+from ocannl.execute.turns import Turn
 from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import numbers
@@ -32,6 +33,7 @@ class TensorMemory(ABC):
 
     device: Device
     nodes: Nodes
+    turn: Turn
 
     @abstractmethod
     def evaluated(self, tensor: Tensor) -> NDArray[Any]:
@@ -108,7 +110,8 @@ class TensorMemory(ABC):
             return NodeValue.of(self.evaluated(target))
         if node is None or not node.written:
             raise no_value(target, self)
-        return NodeValue.of(node.memory.read())
+        with self.turn.held():
+            return NodeValue.of(node.memory.read())
 
     def _part(self, part: Part[Tensor]) -> NDArray[Any]:
         tensor = self._memory_tensor(part.tensor)
@@ -116,7 +119,8 @@ class TensorMemory(ABC):
         if node is None or not node.written:
             raise no_value(tensor, self)
         array = host_array(node.memory)
-        return NodeValue.of(at_key(node.memory.read() if array is None else array, part).copy())
+        with self.turn.held():
+            return NodeValue.of(at_key(node.memory.read() if array is None else array, part).copy())
 
     def _memory_tensor(self, tensor: TensorLike) -> Tensor:
         """A tensor that is memory. Raises `OcannlError` for an expression."""
@@ -141,8 +145,12 @@ class TensorMemory(ABC):
         if RECORDER.living:
             ENGINE.only.settle([memory_key(target.ir_value)], self)
         node = self.node_of(target)
+        with self.turn.held():
+            self._set(node, target, part, array)
+        node.written = True
+
+    def _set(self, node: Node, target: Tensor, part: Part[Tensor] | None, array: ArrayLike) -> None:
         if part is None and copied_on_device(node.memory, array):
-            node.written = True
             return
         contents = stored(
             numbers(array, f"`{target.label}` is set to numbers"), node.memory.dtype, f"`{target.label}`"
@@ -157,7 +165,6 @@ class TensorMemory(ABC):
             raise ShapeError(here(f"{message}, found {contents.shape}{below}"))
         else:
             node.memory.write(contents)
-        node.written = True
 
     def __contains__(self, tensor: object) -> bool:
         """Whether the tensor's memory has a value here."""

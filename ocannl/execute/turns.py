@@ -23,6 +23,12 @@ class Turn:
         self.is_shared = False
         _all.add(self)
 
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """A context in which no run elsewhere reads the memory, if any does."""
+        with taken([self] if self.is_shared else []):
+            yield
+
 
 @contextmanager
 def taken(turns: Iterable[Turn]) -> Generator[None]:

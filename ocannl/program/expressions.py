@@ -10,6 +10,9 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import SpecError
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.kinds import KEEPS_TRUTHS
+from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
@@ -29,9 +32,19 @@ NUMBERS_MATTER = ("pow",)
 """Operators of which a number says what is computed."""
 
 
-def constant(value: float) -> Value:
-    """A number at every point of a shape to be inferred."""
-    return graph.add(texpr.ConstantOp(value, graph.fresh_type()))
+def constant(value: float, element: Attribute | None = None) -> Value:
+    """A number at every point of a shape to be inferred; without an element type, it has that of its uses."""
+    return graph.add(texpr.ConstantOp(value, graph.fresh_type(element)))
+
+
+def truth(value: bool) -> Value:
+    """A truth value at every point of a shape to be inferred; in eager mode one without axes."""
+    if not is_eager():
+        return constant(int(value), BOOL)
+    key = "truth", value
+    if key not in RECORDER.applied:
+        RECORDER.applied[key] = graph.add(texpr.ConstantOp(int(value), TensorType.of(SCALAR, BOOL)))
+    return RECORDER.applied[key]
 
 
 def positions(size: DimTerm, label: str | None = None) -> Value:
@@ -85,7 +98,11 @@ def _operator_hint(term: Term, accum: str | None) -> str | None:
 
 
 def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
-    """An operator of the scalar table, broadcast over its operands. Numbers beside values are part of it."""
+    """An operator of the scalar table, broadcast over its operands. Numbers beside values are part of it, and
+    so are True and False where they count as numbers.
+    """
+    keeps_truths = SCALAR_OPS[op].kind in KEEPS_TRUTHS
+    operands = [_number_or_truth(o, keeps_truths) if isinstance(o, bool) else o for o in operands]
     if not any(isinstance(operand, Value) for operand in operands):
         operands = [o if isinstance(o, Value) else constant(o) for o in operands]
     elif is_eager() and op not in NUMBERS_MATTER:
@@ -99,6 +116,10 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
         else:
             terms.append(Const(operand))
     return apply(App(op, tuple(terms)), values, logic=".")
+
+
+def _number_or_truth(value: bool, is_truth: bool) -> Value | int:
+    return truth(value) if is_truth else int(value)
 
 
 def _with_places(op: str, operands: Sequence[Value | float]) -> Sequence[Value | float]:

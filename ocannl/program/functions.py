@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.program import expressions
-from ocannl.program.casts import cast
 from ocannl.program.contraction_order import slot_names
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
@@ -70,13 +67,8 @@ def clip(x: TensorLike, low: TensorLike | None = None, high: TensorLike | None =
     """`x` at least `low` and then at most `high`, either of which may be left out. The gradient goes to `x`
     inside and at the bounds, else to the bound. Truth values between `False` and `True` stay such.
     """
-    above = as_tensor(x) if low is None else pointwise("max", x, _bound(low))
-    return above if high is None else pointwise("min", above, _bound(high))
-
-
-def _bound(bound: TensorLike) -> TensorLike:
-    """A bound, of which Python's truth values are no numbers."""
-    return cast(bound, bool) if isinstance(bound, bool | np.bool_) else bound
+    above = as_tensor(x) if low is None else pointwise("max", x, low)
+    return above if high is None else pointwise("min", above, high)
 
 
 OPERATORS: dict[str, Operator] = {

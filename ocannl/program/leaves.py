@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError, SpecError
-from ocannl.dialects.scalar.precisions import computed_in, is_float
+from ocannl.dialects.scalar.precisions import BOOL, computed_in, is_float
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import Shape, closed_row
 from ocannl.dialects.texpr.tensor_type import TensorType
@@ -27,7 +27,7 @@ from ocannl.program.expressions import positions
 from ocannl.program.initial_values import ArraySample, ExpressionSample, Rows, rows_of_array
 from ocannl.program.location import here
 from ocannl.program.memory import add_data, add_memory
-from ocannl.program.numbers import number
+from ocannl.program.numbers import is_truth, number
 from ocannl.program.precision import param_precision
 from ocannl.program.scopes import memory_path
 from ocannl.program.shapes import RowSizes, row_of
@@ -204,8 +204,9 @@ def param(
 
 
 def constant(value: float, *, label: str | None = None) -> Tensor:
-    """A number at every point of its shape, which is inferred from its uses."""
-    return Tensor(graph.add(texpr.ConstantOp(number(value), graph.fresh_type()), label))
+    """A number, or True or False, at every point of its shape, which is inferred from its uses."""
+    type = graph.fresh_type(BOOL if is_truth(value) else None)
+    return Tensor(graph.add(texpr.ConstantOp(number(value), type), label))
 
 
 def arange(size: int | Dim, *, label: str | None = None) -> Tensor:

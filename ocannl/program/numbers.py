@@ -20,13 +20,25 @@ def is_number(value: object) -> TypeGuard[Number]:
     )
 
 
+def is_truth(value: object) -> bool:
+    """Whether a value is True or False, of Python or NumPy."""
+    is_array = isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype == np.bool_
+    return is_array or isinstance(value, bool | np.bool_)
+
+
+def literal(value: Number) -> bool | int | float:
+    """True or False, or a number as it stands in an expression."""
+    return bool(value) if is_truth(value) else number(value)
+
+
 def number(value: Number) -> int | float:
     """A number as it stands in an expression: whole ones of 64 bits as ints. Raises `ArgumentError` for
     everything else.
     """
     if not is_number(value):
         raise ArgumentError(f"expected a tensor or a number, found {no_tensor(value)}")
-    if isinstance(value, int | np.integer | np.bool_) and -(2**63) <= value < 2**63:
+    is_whole = isinstance(value, int) or getattr(value, "dtype", np.dtype(float)).kind in "iub"
+    if is_whole and -(2**63) <= int(value) < 2**63:
         return int(value)
     try:
         return float(value)

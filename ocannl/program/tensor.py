@@ -19,6 +19,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import OcannlError, SpecError
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
@@ -37,7 +38,7 @@ from ocannl.program.handle import Handle, check_updated
 from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
 from ocannl.program.no_tensor import no_tensor
-from ocannl.program.numbers import Number, is_number, number
+from ocannl.program.numbers import Number, is_number, is_truth, literal, number
 from ocannl.program.other_names import NamesApart
 from ocannl.program.padded_axes import ask_counts, note_reduction
 from ocannl.program.placements import PlacementView
@@ -435,7 +436,9 @@ def as_tensor(value: TensorLike) -> Tensor:
 
     Raises `ArgumentError` for everything else: arrays are given by `oc.data`.
     """
-    return value.tensor() if isinstance(value, Expression) else Tensor(expressions.constant(number(value)))
+    if isinstance(value, Expression):
+        return value.tensor()
+    return Tensor(expressions.constant(number(value), BOOL if is_truth(value) else None))
 
 
 def _text(tensor: Tensor) -> str:
@@ -478,7 +481,7 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
     arity = SCALAR_OPS[op].arity
     if len(args) != arity:
         raise ArgumentError(f"{op} takes {arity} tensors, found {len(args)}")
-    operands = [a.tensor().ir_value if isinstance(a, Expression) else number(a) for a in args]
+    operands = [a.tensor().ir_value if isinstance(a, Expression) else literal(a) for a in args]
     return Tensor(expressions.pointwise(op, operands))
 
 

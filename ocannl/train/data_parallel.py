@@ -154,7 +154,7 @@ class DataParallel:
         self.compute_gradients(**indices)
         self.grad_sync()
         self._update(**indices)
-        self._all(self._broadcasts)
+        self.share_params()
 
     def compute_gradients(self, **indices: int) -> None:
         """The loss and the gradients of each part, in its context."""
@@ -163,6 +163,10 @@ class DataParallel:
     def grad_sync(self) -> None:
         """Sets the gradients of the owner to the mean or sum of all, as `step` does."""
         self._sync()
+
+    def share_params(self) -> None:
+        """Gives all contexts the parameters of the owner: `step` does, and after `owner.load` it is to do."""
+        self._all(self._broadcasts)
 
     def set_batch(self, inputs: ArrayLike, targets: ArrayLike) -> None:
         """Sets the next batch, which is divided as the first one. Raises `ShapeError`."""
@@ -177,5 +181,6 @@ class DataParallel:
         return float(self.owner[self._total])
 
     def state_roots(self) -> list[Any]:
-        """The state is that of the owner: the parameters, and what the update keeps."""
-        return [*self.params, self._update]
+        """The state is that of the owner: the parameters, and what its part of a step keeps."""
+        code, *indices = self._update.state_roots()
+        return [*self.params, self._gradients[0].code + self._sync.code + code, *indices]

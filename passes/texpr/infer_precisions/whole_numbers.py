@@ -85,7 +85,7 @@ class WholeNumbers:
                 )
                 if (kind := self.kinds[value]) is not None
                 and kind != self.kinds[argument]
-                and (init in self.soft or is_float(kind) > is_float(self.kinds[argument] or i32))
+                and (can_widen(init, self.soft) or is_float(kind) > is_float(self.kinds[argument] or i32))
             ]
             if not wider:
                 break
@@ -178,6 +178,11 @@ class WholeNumbers:
     def note(self, value: SSAValue, type: Element) -> None:
         if value in self.soft and type is not None and not is_float(type) and type != BOOL:
             self.wanted[value] = promote(self.wanted.get(value, type), type)
+
+
+def can_widen(init: SSAValue, soft: set[SSAValue]) -> bool:
+    """Whether a carry begins with a number, or True or False, which could have other types."""
+    return init in soft or (isinstance(init.owner, ConstantOp) and given_element(init) == BOOL)
 
 
 def has_float(term: Term) -> bool:

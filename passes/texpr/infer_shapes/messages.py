@@ -59,11 +59,14 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
             f"give it, as in {name}=16, or use the result with something of known size"
         )
         return ShapeError(at_line(origin, message))
-    kind = error.row_kind
-    example = f"oc.param({error.leaf.name!r}, {kind}=16)"
+    kind, name = error.row_kind, error.leaf.name
+    example = f"oc.param({name!r}, {kind}=16)"
+    if kind == "output" and "." in name:
+        # Parameters of blocks have names in scopes.
+        example = f"out_dim=16 of a block, out_channels=16 of a convolution or {example}"
     other = "what it is multiplied with" if kind == "input" else "a bias that is added to its product"
     message = (
-        f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} axes)\n"
+        f"you forgot to give the hidden dimension of `{name}` (its {kind} axes)\n"
         f"  nothing determines it: give it here, as in {example}, or to {other}"
     )
     return ShapeError(at_line(origin, message))

@@ -208,6 +208,56 @@ def test_a_merge_never_sees_half_a_run() -> None:
         thread.join()
 
 
+@pytest.mark.parametrize("is_part", [False, True])
+def test_a_merge_never_sees_half_of_what_is_set(is_part: bool) -> None:
+    """Memory that one thread sets from outside, and a routine that reads it elsewhere in another."""
+    ctx, ctx2 = cpu(), cpu()
+    numbers, seen = oc.node("numbers", output=400_000, init=0), oc.node("seen", output=400_000, init=0)
+    merged = ctx.compile(oc.set(seen, numbers.merge(ctx2)))
+    arrays = [np.full(400_000, n, np.int32) for n in range(2)]
+    ctx2[numbers] = arrays[0]
+    ends = threading.Event()
+
+    def write() -> None:
+        while not ends.is_set():
+            for array in arrays:
+                ctx2[numbers.at[:] if is_part else numbers] = array
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(200):
+            merged()
+            found = ctx[seen]
+            assert (found == found[0]).all()
+    finally:
+        ends.set()
+        thread.join()
+
+
+def test_setting_waits_for_who_merges() -> None:
+    ctx, ctx2 = cpu(), cpu()
+    w = oc.param("w", np.ones(2))
+    ctx2.init_params(w)
+    ctx.compile(oc.set(w, w.merge(ctx2)))
+    order: list[str] = []
+    begun = threading.Event()
+
+    def write() -> None:
+        begun.set()
+        ctx2[w] = [2.0, 2.0]
+        order.append("set")
+
+    thread = threading.Thread(target=write)
+    with ctx2.turn.held():
+        thread.start()
+        begun.wait()
+        order.append("merged")
+    thread.join()
+    assert order == ["merged", "set"]
+    assert ctx2[w].tolist() == [2.0, 2.0]
+
+
 def test_two_contexts_that_merge_each_other_do_not_wait_for_ever() -> None:
     places = [cpu(), cpu()]
     w = oc.param("w", np.ones(1000))

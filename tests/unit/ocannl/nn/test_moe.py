@@ -223,3 +223,18 @@ def test_tokens_behind_a_layer_of_open_rows():
     y = nn.moe(num_experts=4, d_ff=3, capacity_factor=1.0)(hidden) + 0 * hidden
     oc.infer(y)
     assert y.shape.array == (3, 10, 5)
+
+
+@pytest.mark.parametrize(
+    ("block", "axes"),
+    [
+        (lambda: nn.moe(num_experts=4, d_ff=8), "bbo"),
+        (lambda: nn.linear(), "bbo"),
+        (lambda: nn.conv1d(), "bbo"),
+    ],
+)
+def test_a_result_that_nothing_sizes_is_told_of_the_argument(block: Any, axes: str):
+    with pytest.raises(
+        oc.ShapeError, match="forgot to give the hidden .*\n.*as in out_dim=16 of a block, out_ch"
+    ):
+        oc.Context.cpu().init_params(block()(oc.data(TOKENS, axes=axes)))

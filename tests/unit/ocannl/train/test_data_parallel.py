@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,34 @@ def test_a_model_of_each_part_is_an_error() -> None:
             contexts=2,
             update=train.sgd(lr=0.1),
         )
+
+
+def test_its_state_is_what_goes_on(tmp_path: Path) -> None:
+    """No gradients, which are zeroed first, but the statistics of norms, which a step updates."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, 1))
+
+    def trained() -> train.DataParallel:
+        hidden, norm, out = nn.linear(out_dim=4), nn.batch_norm1d(), nn.linear(out_dim=1)
+        step_n = oc.index("step_n")
+        return train.data_parallel(
+            lambda x, y: nn.mse(out(oc.relu(norm(hidden(x), train_step=step_n))), y),
+            inputs=x,
+            targets=y,
+            contexts=2,
+            update=train.adamw(lr=0.01),
+        )
+
+    first, second = trained(), trained()
+    state = oc.state(first)
+    assert not [name for name in state if name.endswith(".grad")]
+    assert set(state.kinds.values()) == {"parameter", "statistic", "moment", "counter"}
+    first.step(step_n=0)
+    first.owner.save(tmp_path / "state.npz", first)
+    second.owner.load(tmp_path / "state.npz", second)
+    second.share_params()
+    for driver in (first, second):
+        driver.step(step_n=1)
+    again = oc.state(second)
+    for name, entry in state.items():
+        np.testing.assert_array_equal(first.owner[entry], second.owner[again[name]])
