@@ -89,6 +89,7 @@ class NestEmitter(TileEmitter):
 
     def reduce(self, op: ReduceOp) -> Tile:
         self.fetch_results(op)
+        self.begin_tile(op)
         product = word_product(op) if self.lanes.width > 1 else None
         if product is not None:
             words = emit_word_sum(self, op, product, self.placement.reductions[op].rows)

@@ -20,6 +20,7 @@ from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, BYTE, I64, ValueType, literal, value_type, vector
+from ocannl.lowering.loops_to_llvm.blocks_ahead import blocks_ahead
 from ocannl.lowering.loops_to_llvm.panels_ahead import panels_ahead
 from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
@@ -60,6 +61,7 @@ class TileEmitter(ABC):
         self.rows_ahead = rows_ahead(self.placement, schedule)
         self.next_rows = product_rows_ahead(self.placement, schedule)
         self.next_panels = panels_ahead(self.placement, schedule)
+        self.next_blocks = blocks_ahead(nest, self.placement, schedule)
         self.results_ahead = results_ahead(nest, self.placement, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
@@ -98,6 +100,7 @@ class TileEmitter(ABC):
             match op:
                 case LoadOp():
                     self.values[op.result] = self.load(op)
+                    self.fetch_next_blocks(op)
                 case StoreOp():
                     self.store(op)
                 case ReduceOp():
@@ -221,6 +224,27 @@ class TileEmitter(ABC):
             address = found.address.after(self.first.get(op.node, 0) * element_bytes(op.node))
             access = TileAccess(self.b, self.pointers[op.node], address, self.positions, BYTE, {}, {})
             access.prefetch(0, Lanes(), SECOND_LEVEL)
+
+    def fetch_next_blocks(self, op: LoadOp) -> None:
+        """Prefetches parts of the next block of a sum, in some steps of it."""
+        ahead = next((found for found in self.next_blocks.values() if found.first is op), None)
+        if ahead is None:
+            return
+        at = self.positions[ahead.variable]
+        for block in ahead.blocks:
+            if not at.offset % block.apart:
+                rest = "0" if at.name is None else self.b.emit(f"urem i64 {at.name}, {block.apart}")
+                branch = self.b.open_branch(self.b.emit(f"icmp eq i64 {rest}, 0"))
+                address = block.address.after(self.first.get(block.node, 0) * element_bytes(block.node))
+                pointer = self.pointers[block.node]
+                access = TileAccess(self.b, pointer, address, self.positions, BYTE, {}, {})
+                access.prefetch(0, Lanes(block.bytes, block.bytes), SECOND_LEVEL)
+                self.b.close_branch(branch)
+
+    def begin_tile(self, op: ReduceOp) -> None:
+        """Prepares what a sum prefetches of its next block."""
+        if op in self.next_blocks:
+            self.next_blocks[op].begin_tile(self.b, self.positions)
 
     def fetch_results(self, op: ReduceOp) -> None:
         """Prefetches the cells that are read and stored after a reduction, where their loops are open."""

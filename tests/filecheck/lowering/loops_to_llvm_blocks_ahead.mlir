@@ -1,0 +1,41 @@
+// RUN: ocannl-opt %s -t llvm | filecheck %s
+
+// Rows of 256 elements are fetched by 32 tiles: two of them, which would fetch the same 64 bytes, share the points of the
+// sum among them. A block has 64 of these, so that the next one is 65536 bytes further on. Of 64 elements all 32 tiles share
+// four lines, so that each fetches every eighth point.
+// CHECK-LABEL: define internal void @"blocks.sums"
+// CHECK:         [[TILE:%.*]] = udiv i64 {{.*}}, 8
+// CHECK-NEXT:    [[PHASE:%.*]] = urem i64 [[TILE]], 2
+// CHECK-NEXT:    [[PIECE:%.*]] = udiv i64 [[TILE]], 2
+// CHECK-NEXT:    urem i64 [[TILE]], 8
+// CHECK-NEXT:    udiv i64 [[TILE]], 8
+// CHECK:         urem i64 [[K:%.*]], 2
+// CHECK:         [[AHEAD:%.*]] = getelementptr i8, ptr {{.*}}, i64 65536
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[AHEAD]], i32 0, i32 2, i32 1)
+// CHECK:         urem i64 [[K]], 8
+// CHECK:         [[AHEAD:%.*]] = getelementptr i8, ptr {{.*}}, i64 16384
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[AHEAD]], i32 0, i32 2, i32 1)
+// The step has four points.
+// CHECK:         urem i64 [[K]], 2
+// CHECK:         [[AHEAD:%.*]] = getelementptr i8, ptr {{.*}}, i64 67584
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[AHEAD]], i32 0, i32 2, i32 1)
+// CHECK-NOT:     i32 2, i32 1)
+// CHECK:       }
+loops.func @blocks attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<32768x64xf32>
+  %g = assign.node "g" constant : memref<32768x256xf32>
+  %y = assign.node "y" on_device : memref<256x64xf32>
+  loops.group "sums" (k_block = 512) {
+    loops.nest "sums" (i = 256, j = 64) schedule <order = (j, i), rows = i : 8, lanes = j : 64> {
+      %s = loops.reduce add (k = 64) : f32 {
+        %a = loops.load %g[k + 64*k_block, i]
+        %c = loops.load %x[k + 64*k_block, j]
+        %p = arith.mulf %a, %c : f32
+        loops.yield %p
+      }
+      %o = loops.load %y[i, j]
+      %t = arith.addf %o, %s : f32
+      loops.store %t, %y[i, j]
+    }
+  }
+}
