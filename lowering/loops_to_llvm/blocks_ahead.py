@@ -85,8 +85,8 @@ class BlocksAhead:
 
 
 def blocks_ahead(nest: NestOp, placement: Placement, schedule: Schedule) -> dict[ReduceOp, BlocksAhead]:
-    """The blocks that a sum of products over one loop prefetches, in a group that adds it up in blocks: those of
-    its operands, or of what these are copied from.
+    """The blocks that a sum of products over one loop prefetches, in a group that adds it up in blocks: those
+    of its operands, or of what these are copied from.
     """
     group = nest.parent_op()
     if not isinstance(group, GroupOp) or not group.space.names or len(placement.reductions) != 1:
@@ -123,9 +123,9 @@ def far_loads(group: GroupOp) -> Iterator[LoadOp]:
 
 
 def part_of_block(op: LoadOp, group: GroupOp, level: Level, tiles: int) -> NextBlock | None:
-    """The part of an operand that steps prefetch. At each point of the sum it has a row, of what lies side by side for
-    all results: the tiles, one after the other, fetch its pieces; those that would fetch the same line share
-    the points among them. None for an operand that has no such rows.
+    """The part of an operand that steps prefetch. At each point of the sum it has a row, of what lies side by
+    side for all results: the tiles, one after the other, fetch its pieces; those that would fetch the same
+    line share the points among them. None for an operand that has no such rows.
     """
     address, bytes, sizes = address_of(op), element_bytes(op.node), scope_sizes(op)
     summed = tuple(level.variable.split("*"))
