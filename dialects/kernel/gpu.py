@@ -27,6 +27,8 @@ SHARED_ALIGNMENT = 16
 # Swizzled arrays have rows of so many bytes, of which 8 make a pattern; they begin at such.
 SWIZZLED_BYTES, SWIZZLED_ROWS = 128, 8
 SWIZZLED_ALIGNMENT = SWIZZLED_BYTES * SWIZZLED_ROWS
+# A barrier in shared memory, at which threads wait for bulk copies; the description of a tensor for these.
+MBARRIER_BYTES, TENSOR_MAP_BYTES = 8, 128
 # Shared memory has so many banks, which give a word each at a time.
 BANKS, BANK_BYTES = 32, 4
 # Global memory moves in parts of so many bytes.

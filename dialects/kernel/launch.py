@@ -26,10 +26,11 @@ from ocannl.dialects.index.linear import (
     parse_space,
     space_text,
 )
-from ocannl.dialects.index.memref import RING, SWIZZLED, element_bytes, is_ring, is_swizzled
+from ocannl.dialects.index.memref import RING, SWIZZLED, element_bytes, is_ring, is_swizzled, memref_shape
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition, print_parts
 from ocannl.dialects.kernel.gpu import (
+    MBARRIER_BYTES,
     MOST_SHARED_BYTES,
     MOST_THREADS,
     SHARED_ALIGNMENT,
@@ -49,6 +50,8 @@ BARRIER = "kernel.barrier"
 IF = "kernel.if"
 # The operation whose body runs at the point of a space that has a number.
 POINT = "kernel.point"
+# The operation that copies into shared memory.
+COPY = "kernel.copy"
 # The operation that declares an array of each thread.
 OWN = "kernel.own"
 
@@ -93,7 +96,14 @@ class LaunchOp(StepOp):
     @property
     def shared_bytes(self) -> int:
         """The shared memory of a block."""
-        return sum(op.bytes for op in self.body.block.ops if isinstance(op, SharedOp))
+        arrays = sum(op.bytes for op in self.body.block.ops if isinstance(op, SharedOp))
+        return arrays + rounded(MBARRIER_BYTES * self.mbarriers)
+
+    @property
+    def mbarriers(self) -> int:
+        """The barriers in memory by which a block waits for bulk copies: one for each array of a ring."""
+        rings = [op.operands[1] for op in self.body.walk() if op.name == COPY and "bulk" in op.properties]
+        return max((memref_shape(ring)[0] if is_ring(ring) else 1 for ring in rings), default=0)
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label)
@@ -174,6 +184,11 @@ def _variables(scope: Operation) -> tuple[str, ...]:
     return tuple(name for p in scope.properties.values() if isinstance(p, SpaceAttr) for name in p.names)
 
 
+def rounded(size: int) -> int:
+    """So many bytes, up to where the next shared array may begin."""
+    return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+
+
 def parse_array_type(parser: Parser, array: str) -> MemRefType[Attribute]:
     """The type of an array of a kernel. Raises `ParseError` for one that is no memref."""
     pos = parser.pos
@@ -203,7 +218,7 @@ class SharedOp(OwnOperation):
         type = self.result.type
         assert isinstance(type.element_type, FixedBitwidthType)
         size = math.prod(type.get_shape()) * type.element_type.size
-        return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+        return rounded(size)
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.result.type)

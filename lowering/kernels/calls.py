@@ -10,9 +10,26 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, RepeatOp, StoreOp
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A node as bulk copies have to know it: the number of its buffer among those of a kernel, the bytes of
+    an element and its sizes, and the sizes of the boxes that they copy. The last axis is that of neighbours.
+    """
+
+    buffer: int
+    bytes: int
+    shape: Sequence[int]
+    box: Sequence[int]
+
+    @staticmethod
+    def of(buffer: int, node: SSAValue, box: Sequence[int]) -> TensorMap:
+        return TensorMap(buffer, element_bytes(node), memref_shape(node), box)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +38,7 @@ class KernelCall:
     arguments.
 
     These are first the addresses of nodes, all in one `structure` or each by itself, then the values of
-    static indices, as 64-bit numbers.
+    static indices, as 64-bit numbers, then tensor maps.
     """
 
     kernel: str
@@ -32,6 +49,7 @@ class KernelCall:
     written: frozenset[SSAValue]
     indices: tuple[str, ...]
     structure: bool = False
+    maps: tuple[TensorMap, ...] = ()
 
     @staticmethod
     def of(
@@ -41,6 +59,7 @@ class KernelCall:
         indices: Sequence[str],
         *,
         structure: bool = False,
+        maps: Sequence[TensorMap] = (),
     ) -> KernelCall:
         return KernelCall(
             kernel,
@@ -51,6 +70,7 @@ class KernelCall:
             frozenset(op.node for op in launch.body.walk() if isinstance(op, StoreOp)),
             tuple(indices),
             structure,
+            tuple(maps),
         )
 
 

@@ -17,7 +17,7 @@ from ocannl.dialects.loops import FuncOp, RepeatOp, StepOp
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.arena import arena_range, has_own_memory
 from ocannl.lowering.entry import entry_layout
-from ocannl.lowering.kernels.calls import KernelCall
+from ocannl.lowering.kernels.calls import KernelCall, TensorMap
 from ocannl.passes.analysis.memory import byte_size
 
 HEADING = "// What a host has to know, as JSON:"
@@ -42,8 +42,8 @@ class Dispatch:
     """One launch of a kernel: blocks, threads of each, bytes of shared memory, and which of its buffers
     it writes.
 
-    Its arguments are the buffers, then the values of static indices, of 8 bytes each. With a `structure` one
-    argument, of the GPU addresses of all buffers, comes in place of these.
+    Its arguments are the buffers, then the values of static indices, of 8 bytes each, then tensor maps. With
+    a `structure` one argument, of the GPU addresses of all buffers, comes in place of these.
     """
 
     function: str
@@ -54,6 +54,7 @@ class Dispatch:
     writes: Sequence[str]
     indices: Sequence[str]
     structure: bool
+    maps: Sequence[TensorMap] = ()
 
     @property
     def given_shared_bytes(self) -> int:
@@ -123,6 +124,7 @@ def describe(
                 tuple(_node(node).label.data for node in call.nodes if node in call.written),
                 call.indices,
                 call.structure,
+                call.maps,
             )
             for call in calls
         ),
@@ -164,12 +166,15 @@ def description_text(routines: Sequence[RoutineDescription]) -> str:
 
 def _routine_text(routine: RoutineDescription) -> str:
     buffers, kernels = (
-        f"[\n{_rows(json.dumps(asdict(part)) for part in parts)}]"
-        for parts in (routine.buffers, routine.kernels)
+        f"[\n{_rows(map(_part_text, parts))}]" for parts in (routine.buffers, routine.kernels)
     )
     head = json.dumps({"name": routine.name, "arena_bytes": routine.arena_bytes, "indices": routine.indices})
     loops = f',\n"loops": {json.dumps([asdict(loop) for loop in routine.loops])}' if routine.loops else ""
     return f'{head[:-1]},\n"buffers": {buffers},\n"kernels": {kernels}{loops}}}'
+
+
+def _part_text(part: Buffer | Dispatch) -> str:
+    return json.dumps({name: value for name, value in asdict(part).items() if name != "maps" or value})
 
 
 def _rows(texts: Iterable[str]) -> str:
@@ -186,11 +191,16 @@ def descriptions(text: str) -> list[RoutineDescription]:
             routine["arena_bytes"],
             [Buffer(**buffer) for buffer in routine["buffers"]],
             routine["indices"],
-            [Dispatch(**kernel) for kernel in routine["kernels"]],
+            [_read_dispatch(kernel) for kernel in routine["kernels"]],
             [_read_loop(loop) for loop in routine.get("loops", ())],
         )
         for routine in found["routines"]
     ]
+
+
+def _read_dispatch(kernel: dict[str, Any]) -> Dispatch:
+    maps = [TensorMap(**map) for map in kernel.pop("maps", ())]
+    return Dispatch(**kernel, maps=maps)
 
 
 def _read_loop(loop: dict[str, Any]) -> Loop:

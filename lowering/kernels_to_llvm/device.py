@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,11 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.index.memref import element_bytes, is_swizzled
+from ocannl.dialects.index.memref import element_bytes, is_swizzled, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, block_reduction
 from ocannl.dialects.kernel.gpu import (
-    PORTABLE_SHARED_BYTES,
-    REGISTERS,
-    SHARED_BYTES,
+    MBARRIER_BYTES,
     STATIC_SHARED_BYTES,
     SWIZZLED_ALIGNMENT,
     VECTOR_BYTES,
@@ -31,12 +28,14 @@ from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp, StoreOp
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.entry import used_names
-from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
+from ocannl.lowering.kernels.calls import KernelCall, KernelNames, TensorMap, launches, routines
 from ocannl.lowering.kernels.description import RoutineDescription, describe
 from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm import warpgroups
+from ocannl.lowering.kernels_to_llvm.bulk_copies import MAP_PARAMETER, BulkCopies, fence
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
 from ocannl.lowering.kernels_to_llvm.lane_order import lane_order
+from ocannl.lowering.kernels_to_llvm.limits import check_arguments, check_shared, limits
 from ocannl.lowering.kernels_to_llvm.matrices import (
     MATRIX,
     REGISTER_BYTES,
@@ -52,6 +51,7 @@ from ocannl.lowering.kernels_to_llvm.warpgroups import GROUP, Matrix, described,
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
+from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.instructions import INTRINSICS, LIBRARY
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.types import ValueType, value_type
@@ -60,19 +60,11 @@ from ocannl.lowering.llvm.types import ValueType, value_type
 DIRECTIVES = "DebugDirectivesOnly"
 TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
-# Parameters of a kernel take 4352 bytes, each of them 8.
-MOST_ARGUMENTS = 4352 // 8
-# How many registers a thread needs with at most so many sums on tensor cores.
-ENOUGH_REGISTERS, FEW_SUMS = 168, 32
-# So many are enough where it keeps at most so many bytes in arrays of its own.
-FEWER_REGISTERS, FEW_KEPT_BYTES = 128, 64
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
 CONVERTED = frozenset({"f16", "bf16"})
 COMPARED = frozenset({"float"})
-# What threads wrote to shared memory is there for the instructions of warpgroups.
-FENCE = "fence.proxy.async.shared::cta;"
 # Functions of `math` that the hardware has, exactly rounded.
 ON_DEVICE = {
     *("fabs", "ceil", "floor", "trunc", "nearbyint", "round", "copysign", "fma", "sqrt"),
@@ -116,7 +108,6 @@ class _DeviceEmitter:
 
     def emit_launch(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
-        check_arguments(launch, len(nodes), len(indices))
         check_shared(launch, self.arch)
         scope = None if self.debug is None else self.debug.function(launch.label.data, launch)
         place_of = None if self.debug is None or scope is None else partial(self.debug.place, scope)
@@ -125,14 +116,18 @@ class _DeviceEmitter:
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         kernel = DeviceKernel(b, launch, pointers, positions, self.arch == WARPGROUP_ARCH)
         kernel.emit()
+        check_arguments(launch, len(nodes), len(indices), len(kernel.maps))
         self.functions |= {text for text in b.declarations if text.startswith("define")}
         parameters = [
             f"ptr{attributes} {pointers[n]}" for n, attributes in parameter_attributes(launch, nodes)
         ]
         parameters += [f"i64 {positions[name].name}" for name in indices]
+        parameters += [f"{MAP_PARAMETER} {name}" for name in kernel.maps.values()]
         head = f"nounwind {limits(launch)}{'' if scope is None else f' !dbg {scope}'}"
         text = f"({', '.join(parameters)}) {head} {{\n{b.text()}\n  ret void\n}}"
-        return KernelCall.of(launch, self.kernel(func, launch, text, kernel.shared), nodes, indices)
+        maps = [TensorMap.of(nodes.index(node), node, box) for node, box in kernel.maps]
+        name = self.kernel(func, launch, text, kernel.shared)
+        return KernelCall.of(launch, name, nodes, indices, maps=maps)
 
     def kernel(self, func: FuncOp, launch: LaunchOp, text: str, shared: Mapping[str, int]) -> str:
         """The name of the kernel with this text, emitted unless an equal one was before."""
@@ -149,48 +144,6 @@ class _DeviceEmitter:
             self.parts.append(f"define ptx_kernel void @{unique}{text}")
             self.kernels[whole] = unique
         return self.kernels[whole]
-
-
-def limits(launch: LaunchOp) -> str:
-    """Attributes that limit the registers ptxas uses: the threads of a block; and for small tiles on tensor
-    cores, and sums that live through a loop, the blocks that a multiprocessor must hold (occupancy), since
-    ptxas would else spill to hold more.
-    """
-    told = f'"nvvm.maxntid"="{launch.threads}"'
-    has_few = any(sums_of(launch, op) <= FEW_SUMS for op in launch.body.walk() if isinstance(op, MmaOp))
-    kept = sum(op.bytes for op in launch.body.block.ops if isinstance(op, OwnOp))
-    if kept or has_few:
-        enough = FEWER_REGISTERS if 0 < kept <= FEW_KEPT_BYTES else ENOUGH_REGISTERS
-        told += f' "nvvm.minctasm"="{max(1, REGISTERS // (enough * launch.threads))}"'
-    return told
-
-
-def sums_of(launch: LaunchOp, product: MmaOp) -> int:
-    """The accumulators of a product on tensor cores that a thread has."""
-    return math.prod(size for name, size in launch.registers.data if name not in product.depth_names)
-
-
-def check_arguments(launch: LaunchOp, nodes: int, indices: int) -> None:
-    if nodes + indices > MOST_ARGUMENTS:
-        raise OcannlError(
-            at_line(
-                launch,
-                f"kernel {launch.label.data!r}: it uses {nodes} nodes and {indices} static indices; "
-                f"NVIDIA's GPUs take {MOST_ARGUMENTS}",
-            )
-        )
-
-
-def check_shared(launch: LaunchOp, arch: str) -> None:
-    most = SHARED_BYTES.get(arch, PORTABLE_SHARED_BYTES)
-    if launch.shared_bytes > most:
-        raise OcannlError(
-            at_line(
-                launch,
-                f"kernel {launch.label.data!r}: it has {launch.shared_bytes} bytes of shared memory; "
-                f"{arch} has {most}",
-            )
-        )
 
 
 def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[SSAValue, str]]:
@@ -213,6 +166,8 @@ class DeviceKernel(ThreadEmitter):
     Attributes:
         shared: the bytes of the kernel's shared arrays by name; 0 for dynamic shared memory.
         products: by reductions, those that warpgroups have instructions for.
+        bulk: the copies in bulk, if the hardware has such and the kernel has some.
+        maps: the names of the tensor maps of these, by node and the sizes of boxes.
     """
 
     # A step of a contraction: its loads from shared memory move up past the products of those before.
@@ -231,6 +186,24 @@ class DeviceKernel(ThreadEmitter):
         reduces = [op for op in launch.body.walk() if isinstance(op, ReduceOp)] if has_warpgroups else []
         found = ((op, find_product(launch, op)) for op in reduces)
         self.products = {op: product for op, product in found if product is not None}
+        self.bulk = BulkCopies(b, launch.mbarriers) if has_warpgroups and launch.mbarriers else None
+        self.maps: dict[tuple[SSAValue, tuple[int, ...]], str] = {}
+        self.copies = [op for op in launch.body.walk() if isinstance(op, CopyOp)]
+        self.has_async = any(op.is_async and not self.is_bulk(op) for op in self.copies)
+        self.needs_fences = not self.touched_by_threads().isdisjoint(self.touched_by_hardware())
+
+    def is_bulk(self, op: CopyOp) -> bool:
+        return self.bulk is not None and op.is_bulk
+
+    def touched_by_hardware(self) -> set[SSAValue]:
+        """The shared arrays that warpgroups and bulk copies read and write."""
+        operands = {m.array for p in self.products.values() for m in (p.left, p.right)}
+        return operands | {op.target for op in self.copies if self.is_bulk(op)}
+
+    def touched_by_threads(self) -> set[SSAValue]:
+        own = {m.load for p in self.products.values() for m in (p.left, p.right)}
+        ops = (op for op in self.launch.body.walk() if isinstance(op, LoadOp | StoreOp) and op not in own)
+        return {op.node for op in ops} | {op.target for op in self.copies if not self.is_bulk(op)}
 
     def emit(self) -> None:
         for op in self.launch.body.block.ops:
@@ -242,6 +215,9 @@ class DeviceKernel(ThreadEmitter):
         block = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
         self.positions.update(variables(self.b, block, self.launch.grid.data))
         self.positions.update(variables(self.b, self.thread, self.launch.block.data))
+        if self.bulk is not None:
+            self.bulk.start(self.thread)
+            self.barrier()
         self.emit_ops(self.launch.body.block.ops)
 
     def place_shared(self, arrays: Sequence[SharedOp]) -> None:
@@ -250,13 +226,20 @@ class DeviceKernel(ThreadEmitter):
         If they take more than a kernel may declare, all are parts of dynamic shared memory.
         """
         place, is_given = 0, self.launch.shared_bytes > STATIC_SHARED_BYTES
+
+        def pointer(bytes: int) -> str:
+            nonlocal place
+            name = f"@shared{0 if is_given else len(self.shared)}"
+            self.shared[name] = 0 if is_given else bytes
+            start, place = place, place + (bytes if is_given else 0)
+            generic = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+            return f"getelementptr (i8, ptr {generic}, i64 {start})" if start else generic
+
         # Swizzled arrays, which fill whole patterns, come first: so all begin at one.
-        for number, op in enumerate(sorted(arrays, key=lambda op: not is_swizzled(op.result))):
-            name = f"@shared{0 if is_given else number}"
-            self.shared[name] = 0 if is_given else op.bytes
-            pointer = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
-            self.pointers[op.result] = f"getelementptr (i8, ptr {pointer}, i64 {place})" if place else pointer
-            place += op.bytes if is_given else 0
+        for op in sorted(arrays, key=lambda op: not is_swizzled(op.result)):
+            self.pointers[op.result] = pointer(op.bytes)
+        if self.bulk is not None:
+            self.bulk.place = pointer(MBARRIER_BYTES * self.bulk.count)
 
     def scalar(self, op: Operation) -> None:
         function = INTRINSICS.get(type(op)) or LIBRARY.get(type(op))
@@ -265,10 +248,20 @@ class DeviceKernel(ThreadEmitter):
         super().scalar(op)
 
     def barrier(self) -> None:
-        """Where warpgroups read by another way than threads write, these say before that they have."""
-        if self.products:
-            self.b.emit_void(f'call void asm sideeffect "{FENCE}", "~{{memory}}"() convergent')
+        """Where hardware reads or writes by another way than threads do, these say before that they have."""
+        if self.needs_fences:
+            fence(self.b)
         self.b.emit_void("call void @llvm.nvvm.barrier0()")
+
+    def copy(self, op: CopyOp) -> None:
+        if self.bulk is None or not op.is_bulk:
+            super().copy(op)
+            return
+        box, (*slot, _, _) = op.box, op.target_map.data
+        name = self.maps.setdefault((op.source, box.sizes), f"%m{len(self.maps)}")
+        start = self.start_of(op.target, slot)
+        first = [linear_value(self.b, Address(i.terms, i.constant), self.positions) for i in box.first]
+        self.bulk.copy(box, f"ptr {name}", start, [(total, constant) for total, constant, _ in first])
 
     def transfer(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
         if not op.is_async:
@@ -299,10 +292,16 @@ class DeviceKernel(ThreadEmitter):
         return self.b.emit(f"addrspacecast ptr {pointer} to ptr addrspace({space})")
 
     def commit(self) -> None:
-        self.b.emit_void("call void @llvm.nvvm.cp.async.commit.group()")
+        if self.has_async or self.bulk is None:
+            self.b.emit_void("call void @llvm.nvvm.cp.async.commit.group()")
+        if self.bulk is not None:
+            self.bulk.commit()
 
     def wait(self, op: WaitOp) -> None:
-        self.b.emit_void(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending.data})")
+        if self.has_async or self.bulk is None:
+            self.b.emit_void(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending.data})")
+        if self.bulk is not None:
+            self.bulk.wait(op.pending.data)
 
     def accumulate_part(self, op: ReduceOp, results: dict[tuple[int, ...], str]) -> None:
         product = self.products.get(op)
@@ -319,21 +318,25 @@ class DeviceKernel(ThreadEmitter):
 
     def describe(self, matrix: Matrix, groups: int) -> str:
         """The description of an operand of a warpgroup, an `i64`; of several, each has its own part."""
-        b, index = self.b, matrix.load.indices.data
-        start = b.emit(
-            f"ptrtoint ptr addrspace(3) {self.in_space(self.pointers[matrix.array], SHARED_SPACE)} to i64"
-        )
-        places = (*index[:-2], *(Linear() for _ in index[-2:]))
-        address, slot = self.place(matrix.array, places)
-        if slot:
-            moved = b.emit(f"mul i64 {slot[SLOT].value}, {matrix.slot_bytes}")
-            start = b.emit(f"add i64 {start}, {moved}")
-        elif address.constant:
-            start = b.emit(f"add i64 {start}, {address.constant * element_bytes(matrix.array)}")
+        b, start = self.b, self.start_of(matrix.array, matrix.load.indices.data[:-2])
         if groups > 1:
             group = b.emit(f"zext i32 {b.emit(f'lshr i32 {self.thread}, {GROUP.bit_length() - 1}')} to i64")
             start = b.emit(f"add i64 {start}, {b.emit(f'mul i64 {group}, {matrix.part_bytes}')}")
         return described(b, matrix, start)
+
+    def start_of(self, array: SSAValue, slot: Sequence[Linear]) -> str:
+        """The address in shared memory, an `i64`, of a matrix, or of that in a slot of a ring."""
+        b = self.b
+        pointer = self.in_space(self.pointers[array], SHARED_SPACE)
+        start = b.emit(f"ptrtoint ptr addrspace(3) {pointer} to i64")
+        address, found = self.place(array, (*slot, Linear(), Linear()))
+        if found:
+            rows, columns = memref_shape(array)[-2:]
+            moved = b.emit(f"mul i64 {found[SLOT].value}, {rows * columns * element_bytes(array)}")
+            return b.emit(f"add i64 {start}, {moved}")
+        if address.constant:
+            return b.emit(f"add i64 {start}, {address.constant * element_bytes(array)}")
+        return start
 
     def load(self, op: LoadOp) -> None:
         over = self.over[op.result]

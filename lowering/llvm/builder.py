@@ -6,7 +6,8 @@ scope with a place before the loop inside it, and with a table of what was compu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
@@ -42,6 +43,13 @@ class Loop:
     phis: list[str]
     initial: Sequence[tuple[str, str]]
     header: list[str]
+
+
+@dataclass(slots=True)
+class Repetition:
+    """Code that runs again and again `until` a truth value holds, which it computes."""
+
+    until: str = "true"
 
 
 class FunctionBuilder:
@@ -202,5 +210,19 @@ class FunctionBuilder:
     def close_branch(self, label: str) -> None:
         """Leaves the code of a branch."""
         self.lines += [f"  br label %{label}.end", f"{label}.end:"]
+        self.block = f"{label}.end"
+        self.scopes.pop()
+
+    @contextmanager
+    def repeated(self) -> Generator[Repetition]:
+        """Code in a loop without a counter."""
+        self._blocks += 1
+        label, found = f"again{self._blocks}", Repetition()
+        self.scopes[-1].tail = tail = []
+        self.lines += [tail, f"  br label %{label}", f"{label}:"]
+        self.block = label
+        self.scopes.append(LoopScope())
+        yield found
+        self.lines += [f"  br i1 {found.until}, label %{label}.end, label %{label}", f"{label}.end:"]
         self.block = f"{label}.end"
         self.scopes.pop()

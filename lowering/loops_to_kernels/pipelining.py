@@ -19,7 +19,7 @@ from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space, identity_map
 from ocannl.dialects.index.memref import RING, SWIZZLED, SWIZZLED_RING, element_bytes, element_type
-from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp
+from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.point import Numbered, PointOp
@@ -138,12 +138,19 @@ class Pipeline:
     def fetch(self, arrays: Sequence[SharedOp], space: Space, number: Linear) -> list[Operation]:
         """Starts the asynchronous copies of the tiles of the step with a number, as one group."""
         if not self.outer:
-            return [*self.copies(arrays, (number,), (number,)), CommitOp()]
+            copies = self.copies(arrays, (number,), (number,))
+            return [*self.existing(copies, number), CommitOp()]
         if number.is_constant:
             return [*self.copies(arrays, digits(number.constant, space), (number,)), CommitOp()]
         points = tuple((self.draft.names.fresh(name), size) for name, size in space)
         copies = self.copies(arrays, identity_map(name for name, _ in points), (number,))
         return [PointOp(Numbered(points, number), Region(Block(copies))), CommitOp()]
+
+    def existing(self, copies: Sequence[CopyOp], number: Linear) -> Sequence[Operation]:
+        """Copies of a step, those in bulk only where there is such a step: nobody waits for others."""
+        if self.last(number) <= self.steps or not any(copy.is_bulk for copy in copies):
+            return copies
+        return [WhereOp([Bound(number, self.steps)], Region(Block(copies)))]
 
     def copies(self, arrays: Sequence[SharedOp], point: Map, slot: Map) -> list[CopyOp]:
         """The copies of the tiles of a step, a point of the outer variables and of steps along `k`, into a
@@ -174,7 +181,8 @@ class Pipeline:
         values |= {self.k: deep, side: across}
         source = tuple(index.substitute(values) for index in operand.indices)
         target = (*slot, *operand.place(Linear.var(side), Linear.var(self.k)))
-        return whole((operand.node, source), (array.result, target), space, where, bool(slot), at)
+        found = whole((operand.node, source), (array.result, target), space, where, bool(slot), at)
+        return in_bulk(found) if found.is_async and operand.is_swizzled else found
 
     def last(self, step: Linear) -> int:
         """The number of steps along `k` up to the last one that an index expression reaches."""
@@ -212,6 +220,14 @@ def whole(
     counts = [most // size for most in reversed(ASYNC_BYTES) if most > size]
     by = next((count for count in counts if single.fault_of_neighbours(count) is None), 1)
     return CopyOp(source, target, space, where, by=by, is_async=is_async and by * size in ASYNC_BYTES, at=at)
+
+
+def in_bulk(op: CopyOp) -> CopyOp:
+    """The copy as one in bulk, if hardware has such."""
+    if op.fault_of_box() is not None:
+        return op
+    source, target = (op.source, op.source_map.data), (op.target, op.target_map.data)
+    return CopyOp(source, target, op.space.data, op.bounds, by=op.by, is_bulk=True)
 
 
 def within_block(draft: Draft, name: str) -> Linear:

@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 
 from ocannl.lowering.kernels.description import Dispatch
 from ocannl.runtime.cuda.gpu import Gpu
+from ocannl.runtime.cuda.tensor_maps import encode
 
 
 class Launch:
-    """A kernel with its arguments, whose `values` are in memory that the driver reads."""
+    """A kernel with its arguments, whose `values` and tensor `maps` are in memory that the driver reads."""
 
     def __init__(self, device: Gpu, kernel: Dispatch, function: Any, values: NDArray[np.int64]) -> None:
+        self.maps = [encode(device, map, int(values[map.buffer])) for map in kernel.maps]
         self.device = device
         self.kernel = kernel
         self.failure = f"kernel {kernel.function} cannot run"
         self.values = values
-        self.pointers = (values.ctypes.data + 8 * np.arange(len(values))).astype(np.uint64)
+        places = [values.ctypes.data + 8 * k for k in range(len(values))]
+        self.pointers = np.array([*places, *(map.ctypes.data for map in self.maps)], np.uint64)
         self.params: Any = device.driver.api.CUDA_KERNEL_NODE_PARAMS()
         self.params.func = function
         self.params.gridDimX, self.params.gridDimY, self.params.gridDimZ = kernel.blocks, 1, 1

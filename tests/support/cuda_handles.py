@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TypeAlias
 
 from support.cuda_kernels import Kernel
+from support.cuda_tensor_maps import ENUMS as TENSOR_MAP_ENUMS
 
 
 class CUresult(IntEnum):
@@ -18,6 +19,7 @@ class CUresult(IntEnum):
     CUDA_ERROR_NO_DEVICE = 100
     CUDA_ERROR_INVALID_PTX = 218
     CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
+    CUDA_ERROR_NOT_FOUND = 500
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
@@ -59,6 +61,7 @@ ENUMS = (
     CUevent_flags,
     CUjit_option,
     CUmemPool_attribute,
+    *TENSOR_MAP_ENUMS,
 )
 
 
@@ -115,10 +118,11 @@ class Pool:
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel as it was launched: its arguments are copied."""
+    """A kernel as it was launched: its arguments are copied, and the numbers of its tensor maps."""
 
     kernel: Kernel
     arguments: tuple[int, ...]
+    maps: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)

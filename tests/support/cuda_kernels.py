@@ -13,7 +13,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, StepOp
 from ocannl.lowering.entry import entry_layout, entry_symbol, used_names
-from ocannl.lowering.kernels.calls import launches
+from ocannl.lowering.kernels.calls import TensorMap, launches
 from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.pipelines import module_text, parse_text
@@ -38,6 +38,7 @@ class Kernel:
     run: Callable[[], None]
     code: CompiledModule
     ptx: str
+    maps: Sequence[TensorMap]
     most_shared_bytes: int = 48 * 2**10
 
     @property
@@ -74,8 +75,8 @@ def kernels_of(ptx: str) -> dict[str, Kernel]:
         slots = [layout.node_slots[node.label.data] for node in nodes]
         index_slots = [layout.index_slot + layout.indices.index(index) for index in indices]
         run = bind_call(code.address(entry_symbol(func.sym_name.data)), args)
-        sizes = sizes_of(routine, name)
-        found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code, ptx)
+        sizes, maps = sizes_of(routine, name), routine.kernels[number].maps
+        found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code, ptx, maps)
     return found
 
 

@@ -38,6 +38,14 @@ from support.cuda_handles import (
     cuuint64_t,
 )
 from support.cuda_kernels import Kernel, kernels_of, note_kernels
+from support.cuda_tensor_maps import (
+    CUtensorMapDataType,
+    CUtensorMapFloatOOBfill,
+    CUtensorMapInterleave,
+    CUtensorMapL2promotion,
+    CUtensorMapSwizzle,
+    TensorMaps,
+)
 from support.ptx.machine import launch
 from support.ptx.memory import Counts, Global
 from support.ptx.text import functions
@@ -74,6 +82,9 @@ class FakeDriver:
     CUfunction_attribute = CUfunction_attribute
     CUevent_flags, CUjit_option, CUmemPool_attribute = CUevent_flags, CUjit_option, CUmemPool_attribute
     CUDA_KERNEL_NODE_PARAMS, cuuint64_t = CUDA_KERNEL_NODE_PARAMS, cuuint64_t
+    CUtensorMapDataType, CUtensorMapInterleave = CUtensorMapDataType, CUtensorMapInterleave
+    CUtensorMapSwizzle, CUtensorMapL2promotion = CUtensorMapSwizzle, CUtensorMapL2promotion
+    CUtensorMapFloatOOBfill = CUtensorMapFloatOOBfill
 
     def __init__(self) -> None:
         self.count, self.name, self.capability, self.version = 1, b"Fake GPU", (8, 0), 12080
@@ -94,6 +105,7 @@ class FakeDriver:
         self.choose: Callable[[list[Node]], Node] = lambda ready: ready[0]
         self.context, self.pool = Context(), Pool()
         self.here = threading.local()
+        self.maps = TensorMaps(self.host)
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -118,6 +130,12 @@ class FakeDriver:
 
     def cuDriverGetVersion(self) -> Answer:
         return CUresult.CUDA_SUCCESS, self.version
+
+    def cuGetProcAddress(self, symbol: bytes, cudaVersion: int, flags: int) -> Answer:
+        assert (symbol, flags) == (b"cuTensorMapEncodeTiled", 0)
+        if cudaVersion > self.version:
+            return CUresult.CUDA_ERROR_NOT_FOUND, None, None
+        return CUresult.CUDA_SUCCESS, ctypes.cast(self.maps.encode, ctypes.c_void_p).value, 0
 
     def cuDeviceGetCount(self) -> Answer:
         return CUresult.CUDA_SUCCESS, self.count
@@ -349,11 +367,15 @@ class FakeDriver:
         assert params.sharedMemBytes == kernel.given_shared_bytes
         assert params.sharedMemBytes <= kernel.most_shared_bytes
         count = len(kernel.sizes) + len(kernel.indices)
-        pointers = (ctypes.c_uint64 * count).from_address(params.kernelParams)
+        places = (ctypes.c_uint64 * (count + len(kernel.maps))).from_address(params.kernelParams)
+        pointers, maps = places[:count], [self.maps.at(place) for place in places[count:]]
         arguments = tuple(ctypes.c_int64.from_address(pointer).value for pointer in pointers)
         for size, address in zip(kernel.sizes, arguments, strict=False):
             self.host(address, size)
-        return Call(kernel, arguments)
+        for number, map in zip(maps, kernel.maps, strict=True):
+            made = self.maps.made[number]
+            assert (made.address, made.box) == (arguments[map.buffer], [*map.box[::-1]])
+        return Call(kernel, arguments, tuple(maps))
 
     def run(self, call: Call) -> CUresult:
         """The run of a kernel when its turn has come."""
@@ -366,7 +388,8 @@ class FakeDriver:
         if self.counts is not None:
             shape = kernel.launch.blocks, kernel.launch.threads, kernel.given_shared_bytes
             function = functions(kernel.ptx)[kernel.name]
-            launch(function, *shape, call.arguments, Global(self.memory), self.counts)
+            arguments = (*call.arguments, *call.maps)
+            launch(function, *shape, arguments, Global(self.memory, self.maps.made), self.counts)
             return CUresult.CUDA_SUCCESS
         for size, slot, address in zip(kernel.sizes, kernel.slots, call.arguments, strict=False):
             kernel.args.slots[slot] = self.host(address, size, is_running=True)

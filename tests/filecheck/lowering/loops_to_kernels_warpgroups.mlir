@@ -22,8 +22,8 @@ loops.func @layer attributes {arena = 0 : i64} {
 // CHECK:         kernel.launch "y" grid (b_block = 32, o_block = 4) block (b_warp = 8, b_lane = 8, o_lane = 4) registers (o_tile = 16, k_half = 2, b_half = 2, o_pair = 2, k_pair = 2) {
 // CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<4x128x64xbf16, "swizzled ring">
 // CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<4x64x128xbf16, "swizzled ring">
-// CHECK-NEXT:      kernel.copy async %x[b + 128*b_block, k] to [[X]][0, b, k] over (b = 128, k = 64) by 8
-// CHECK-NEXT:      kernel.copy async %w[k, o + 128*o_block] to [[W]][0, k, o] over (k = 64, o = 128) by 8
+// CHECK-NEXT:      kernel.copy bulk %x[b + 128*b_block, k] to [[X]][0, b, k] over (b = 128, k = 64) by 8
+// CHECK-NEXT:      kernel.copy bulk %w[k, o + 128*o_block] to [[W]][0, k, o] over (k = 64, o = 128) by 8
 // CHECK:           loops.reduce add (k_block = 64) : f32 {
 // CHECK-NEXT:        kernel.wait 2
 // CHECK-NEXT:        kernel.barrier
@@ -33,9 +33,16 @@ loops.func @layer attributes {arena = 0 : i64} {
 // CHECK:               kernel.mma [[A]], [[B]] rows (b_half) deep (k_half, k_pair) columns (o_pair)
 
 // PTX:       .target sm_90a
-// PTX:       cp.async.wait_group 2;
+// A thread copies, all wait for the phase of an mbarrier; nothing is fenced afterwards.
+// PTX:       .param .align 64 .b8 [[MAP:.*]][128]
+// PTX:       @[[P:%p.*]] mbarrier.init.shared::cta.b64 [{{.*}}], 1;
 // PTX:       fence.proxy.async.shared::cta;
 // PTX:       bar.sync 0;
+// PTX:       @[[P]] mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{{.*}}], 16384;
+// PTX:       @[[P]] cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [{{.*}}], [{{.*}}, {{{.*}}}], [{{.*}}];
+// PTX:       @[[P]] mbarrier.arrive.shared::cta.b64 _, [{{.*}}];
+// PTX-NOT:   fence.proxy
+// PTX-NOT:   cp.async.cg
 // PTX:       wgmma.fence.sync.aligned;
 // PTX-NEXT:  wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{{.*}}}, {{.*}}, 1, 1, 1, 0, 1;
 // PTX-NEXT:  wgmma.mma_async

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from support.ptx import bulk_copies
 from support.ptx.arithmetic import ELEMENTWISE, TYPES, compared, converted, high_product
+from support.ptx.bulk_copies import Mbarrier
 from support.ptx.matrices import multiplied, spread
 from support.ptx.memory import WARP, Counts, Global, Shared, bank_turns, elements_of, sectors
 from support.ptx.text import Address, Function, Instruction, Operand
@@ -68,6 +70,7 @@ class Machine:
         active: the threads that the instruction at hand is for.
         place: the number of the next instruction of each thread; that of none at the end.
         waits: which threads are at a barrier.
+        held: which threads wait for a phase of an mbarrier; that is by its place in shared memory.
     """
 
     def __init__(
@@ -95,12 +98,13 @@ class Machine:
         }
         self.numbers: dict[str, int] = dict(arguments)
         shared_bytes = self.place_arrays(dynamic_bytes)
-        has_products = any(op.name == "wgmma" for op in function.instructions)
-        self.shared = Shared(shared_bytes, len(blocks), threads, has_products)
+        is_noted = any(op.name in ("wgmma", "mbarrier") for op in function.instructions)
+        self.shared = Shared(shared_bytes, len(blocks), threads, is_noted)
         self.everyone = np.arange(self.count)
         self.active = self.everyone
         self.place = np.zeros(self.count, np.int64)
-        self.waits = np.zeros(self.count, bool)
+        self.waits, self.held = np.zeros((2, self.count), bool)
+        self.mbarriers: dict[int, Mbarrier] = {}
         self.groups = np.zeros(self.count, np.int64)
         self.copies: list[Copy] = []
         self.products: Products | None = None
@@ -120,9 +124,11 @@ class Machine:
     def run(self) -> None:
         end = len(self.function.instructions)
         while True:
-            ready = ~self.waits & (self.place < end)
+            ready = ~self.waits & ~self.held & (self.place < end)
             if not np.any(ready):
                 if not np.any(self.waits):
+                    assert not np.any(self.held), "threads wait for a phase that does not end"
+                    assert not any(m.flights for m in self.mbarriers.values()), "nobody waits for a copy"
                     return
                 self.open_barriers()
                 continue
@@ -155,11 +161,33 @@ class Machine:
                 self.place[self.active] = at
                 self.waits[self.active] = True
                 return
-            assert op.guard is None, op.text
-            self.step(op)
+            if op.guard is not None:
+                self.guarded(op)
+            elif op.modes[:1] == ["try_wait"]:
+                self.hold(bulk_copies.waits_for(self, op), at - 1)
+                if not len(self.active):
+                    return
+            else:
+                self.step(op)
             if at in self.starts:
                 self.place[self.active] = at
                 return
+
+    def hold(self, chosen: Array, at: int) -> None:
+        """Lets some of the active threads try an instruction again later."""
+        if np.any(chosen):
+            self.place[self.active[chosen]], self.held[self.active[chosen]] = at, True
+            self.active = self.active[~chosen]
+
+    def guarded(self, op: Instruction) -> None:
+        """An instruction without a result, in the threads in which its predicate holds."""
+        assert op.guard is not None
+        active = self.active
+        self.active = active[self.value(op.guard, "pred") != op.is_negated]
+        if len(self.active):
+            assert op.name in ("mbarrier", "cp"), op.text
+            self.step(op)
+        self.active = active
 
     def branch(self, op: Instruction, following: int) -> None:
         (label,) = op.operands
@@ -187,7 +215,7 @@ class Machine:
         inner.count, inner.counts = len(self.active), None
         inner.active = inner.everyone = np.arange(inner.count)
         inner.place = np.zeros(inner.count, np.int64)
-        inner.waits, inner.warps = np.zeros((2, inner.count), bool)
+        inner.waits, inner.held, inner.warps = np.zeros((3, inner.count), bool)
         inner.run()
         self.define(result, inner.registers[str(callee.result)])
 
@@ -311,6 +339,7 @@ class Machine:
             self.note_shared(op, address, size * len(targets))
             places = self.shared.places(self.active, address, size * len(targets)) // size
             values = [elements_of(self.shared.bytes, size)[places + k] for k in range(len(targets))]
+            self.shared.note(self.active, places * size, size * len(targets), is_read=True)
         else:
             assert space == "global", op.text
             address = self.address(source)
@@ -355,6 +384,8 @@ class Machine:
     def copy_async(self, op: Instruction) -> None:
         if "commit_group" in op.modes:
             self.groups[self.active] += 1
+        elif "bulk" in op.modes:
+            bulk_copies.copy(self, op)
         elif "wait_group" in op.modes or "wait_all" in op.modes:
             pending = op.operands[0] if op.operands else 0
             assert isinstance(pending, int)
@@ -430,6 +461,7 @@ class Machine:
         if self.counts is not None and len(first := given[self.active[given] < self.threads]):
             cost, found = self.counts.shared[op], bank_turns(self.active[first], address[first], 16)
             cost.taken, cost.least = cost.taken + found.taken, cost.least + found.least
+        self.shared.note(self.active[given], places, 16, is_read=True)
         rows = np.zeros((len(self.active), 16), np.uint8)
         rows[given] = self.shared.bytes[places[:, None] + np.arange(16)]
         for name, value in zip(targets, spread(rows, len(targets), "trans" in op.modes), strict=True):
@@ -469,4 +501,5 @@ METHODS: dict[str, Callable[[Machine, Instruction], None]] = {
     "mma": Machine.multiply_matrices,
     "wgmma": run,
     "fence": fence,
+    "mbarrier": bulk_copies.run,
 }

@@ -81,7 +81,7 @@ class Shared:
 
     Attributes:
         unfenced: for each word, the number after that of the thread that wrote it, and has not fenced it
-            since; 0 if there is none.
+            since; 0 if there is none. `unfenced_reads` is that for threads that have read it.
     """
 
     def __init__(self, size: int, blocks: int, threads: int, is_noted: bool = False) -> None:
@@ -89,19 +89,22 @@ class Shared:
         self.size, self.stride = size, -(-size // ALIGNMENT) * ALIGNMENT
         self.bytes: Bytes = np.full(self.stride * blocks, 0xFF, np.uint8)
         self.block = np.arange(blocks * threads) // threads * self.stride
-        self.unfenced = np.zeros(len(self.bytes) // BANK if is_noted else 0, np.uint32)
+        self.unfenced, self.unfenced_reads = np.zeros(
+            (2, len(self.bytes) // BANK if is_noted else 0), np.uint32
+        )
 
-    def note(self, threads: Array, places: Array, size: int) -> None:
-        """Notes who wrote so many bytes, if that matters."""
+    def note(self, threads: Array, places: Array, size: int, is_read: bool = False) -> None:
+        """Notes who wrote or read so many bytes, if that matters."""
         if not self.is_noted:
             return
         for offset in range(0, size, BANK):
-            self.unfenced[(places + offset) // BANK] = threads + 1
+            (self.unfenced_reads if is_read else self.unfenced)[(places + offset) // BANK] = threads + 1
 
     def fence(self, threads: Array) -> None:
         done = np.zeros(len(self.block) + 1, bool)
         done[threads + 1] = True
-        self.unfenced[done[self.unfenced]] = 0
+        for noted in (self.unfenced, self.unfenced_reads):
+            noted[done[noted]] = 0
 
     def places(self, threads: Array, address: Array, size: int) -> Array:
         assert not np.any(address % size), f"an address is no multiple of {size} bytes"
@@ -110,9 +113,10 @@ class Shared:
 
 
 class Global:
-    """Arrays by the addresses at which they begin."""
+    """Arrays by the addresses at which they begin, and tensor maps by the numbers that kernels get."""
 
-    def __init__(self, arrays: Mapping[int, Bytes]) -> None:
+    def __init__(self, arrays: Mapping[int, Bytes], maps: Mapping[int, Any] | None = None) -> None:
+        self.maps = maps or {}
         self.starts = np.array(sorted(arrays), np.int64)
         self.arrays = [arrays[start] for start in sorted(arrays)]
         self.uses = [np.zeros(-(-len(array) // BANK), np.uint8) for array in self.arrays]

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from support.ptx import bulk_copies
 from support.ptx.machine import launch
 from support.ptx.memory import Counts, Global
 from support.ptx.text import functions
 
+from ocannl.lowering.kernels.calls import TensorMap
 from ocannl.lowering.kernels.description import descriptions
 
 # Where arrays begin, and at what multiples of bytes.
@@ -37,9 +39,17 @@ def run_ptx(
     for kernel in routine.kernels:
         arguments = [places[name] for name in kernel.buffers]
         arguments += [(indices or {})[name] for name in kernel.indices]
+        maps = {number: of_buffer(map, arguments[map.buffer]) for number, map in enumerate(kernel.maps, 1)}
         function = functions(text)[kernel.function]
-        shared = kernel.given_shared_bytes
-        launch(function, kernel.blocks, kernel.threads, shared, arguments, Global(memory), counts, apart)
+        shape = kernel.blocks, kernel.threads, kernel.given_shared_bytes
+        launch(function, *shape, [*arguments, *maps], Global(memory, maps), counts, apart)
     for name, array in arrays.items():
         array[...] = memory[places[name]].view(array.dtype).reshape(array.shape)
     return counts
+
+
+def of_buffer(map: TensorMap, address: int) -> bulk_copies.TensorMap:
+    """The map that a driver makes of a buffer in row-major order."""
+    size, sizes = map.bytes, map.shape[::-1]
+    strides = [size * int(np.prod(sizes[:k])) for k in range(1, len(sizes))]
+    return bulk_copies.TensorMap(address, size, sizes, strides, map.box[::-1])

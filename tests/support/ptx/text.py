@@ -13,7 +13,7 @@ STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
 OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
 ENTRY = re.compile(r"\.entry (\w+)\((.*?)\)[^{]*\n\{\n(.*?)\n\}\n", re.DOTALL)
 CALLED = re.compile(r"\.func  ?\(\.param \.\w+ (\w+)\) ([\w$]+)\((.*?)\)\n?\{\n(.*?)\n\}\n", re.DOTALL)
-PARAMETER = re.compile(r"\.param [^,)]*?([\w$]+)(?=,|\s*$)")
+PARAMETER = re.compile(r"\.param [^,)]*?([\w$]+)(?:\[\d+\])?(?=,|\s*$)")
 SHARED = re.compile(r"\.shared \.align (\d+) \.b8 (\w+)\[(\d*)\]")
 FLOAT = re.compile(r"0[fd]([0-9A-Fa-f]+)")
 
@@ -26,7 +26,15 @@ class Address:
     offset: int
 
 
-Operand: TypeAlias = "int | str | Address | tuple[int | str, ...]"
+@dataclass(frozen=True)
+class Place:
+    """A register with the address of a tensor map, and indices into the tensor."""
+
+    base: str
+    indices: tuple[int | str, ...]
+
+
+Operand: TypeAlias = "int | str | Address | Place | tuple[int | str, ...]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +113,9 @@ def instruction(
 def operand(text: str) -> Operand:
     if text[0] == "{":
         return tuple(single(part) for part in re.split(r"[,\s]+", text.strip("{} ")))
+    if text[0] == "[" and "{" in text:
+        base, _, indices = text.strip("[]").partition(",")
+        return Place(base.strip(), tuple(single(part) for part in re.split(r"[,\s]+", indices.strip("{} "))))
     if text[0] == "[":
         base, _, offset = text.strip("[]").partition("+")
         return Address(base.strip(), int(offset or 0))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+from support.ptx import bulk_copies
 from support.ptx.memory import BANK, WARP
 from support.ptx.text import Instruction
 
@@ -158,3 +159,4 @@ def fence(machine: Machine, op: Instruction) -> None:
     """`fence.proxy.async`: what the active threads wrote to shared memory is there for products."""
     assert op.modes[:2] == ["proxy", "async"], op.text
     machine.shared.fence(machine.active)
+    bulk_copies.fence(machine)

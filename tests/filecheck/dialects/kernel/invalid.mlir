@@ -541,3 +541,89 @@ loops.func @f {
 }
 
 // CHECK: `kernel.point`: points are counted from 0 on, but `t - 1` may be negative
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<20x64xf16>
+  kernel.launch "x" block (t = 8) {
+    %s = kernel.shared memref<8x64xf16, "swizzled">
+    kernel.copy bulk %x[i, k] to %s[i, k] over (i = 8, k = 64) by 4
+  }
+}
+
+// CHECK: `kernel.copy`: a bulk copy moves 16 bytes at a time, of no numbered points
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<20x64xf16>
+  kernel.launch "x" block (t = 8) {
+    %s = kernel.shared memref<8x64xf16>
+    kernel.copy bulk %x[i, k] to %s[i, k] over (i = 8, k = 64) by 8
+  }
+}
+
+// CHECK: `kernel.copy`: a bulk copy is from a node to a swizzled array, over rows and columns
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<20x64xf16>
+  kernel.launch "x" block (t = 8) {
+    %s = kernel.shared memref<8x64xf16, "swizzled">
+    kernel.copy bulk %x[i, k] to %s[i, k] over (i = 8, k = 32) by 8
+  }
+}
+
+// CHECK: `kernel.copy`: a bulk copy fills a tile
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<64xf16>
+  kernel.launch "x" block (t = 8) {
+    %s = kernel.shared memref<8x64xf16, "swizzled">
+    kernel.copy bulk %x[k] to %s[i, k] over (i = 8, k = 64) by 8
+  }
+}
+
+// CHECK: `kernel.copy`: a bulk copy has at most 256 rows, and is from a node with 2 to 5 axes, the last one a multiple of 16 bytes
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<20x64xf16>
+  kernel.launch "x" block (t = 8) {
+    %s = kernel.shared memref<8x64xf16, "swizzled">
+    kernel.copy bulk %x[2*i, k] to %s[i, k] over (i = 8, k = 64) by 8
+  }
+}
+
+// CHECK: `kernel.copy`: `i` and `k` are not each along one axis of the node, `k` along the last
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<20x64xf16>
+  kernel.launch "x" block (t = 8) {
+    %s = kernel.shared memref<8x64xf16, "swizzled">
+    kernel.copy bulk %x[i, k] to %s[i, k] over (i = 8, k = 64) by 8 where i < 6
+  }
+}
+
+// CHECK: `kernel.copy`: `i < 6` is not where an axis of the node ends
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<20x64xf16>
+  kernel.launch "x" block (t = 8) {
+    %s = kernel.shared memref<8x64xf16, "swizzled">
+    %v = loops.load %x[t, 0]
+    loops.store %v, %x[t, 0]
+    kernel.copy bulk %x[i, k] to %s[i, k] over (i = 8, k = 64) by 8
+  }
+}
+
+// CHECK: `kernel.copy`: a bulk copy reads what its kernel does not write

@@ -83,6 +83,14 @@ loops.func @kernels indices (batch_n = 4) {
       %q = loops.load %ring[s, 0, 0]
     }
   }
+  // CHECK:         kernel.launch "in bulk" block (t = 32) {
+  // CHECK:           kernel.copy bulk %x[batch_n, i + 8, k] to %tiles[1, i, k] over (i = 8, k = 32) by 4 where i + 8 < 10
+  kernel.launch "in bulk" block (t = 32) {
+    %tiles = kernel.shared memref<2x8x32xf32, "swizzled ring">
+    kernel.copy bulk %x[batch_n, i + 8, k] to %tiles[1, i, k] over (i = 8, k = 32) by 4 where i + 8 < 10
+    kernel.commit
+    kernel.wait 0
+  }
   // CHECK:         kernel.launch "by number" block (t = 6) {
   // CHECK-NEXT:      kernel.point (i = 2, k = 3) number t {
   // CHECK-NEXT:        %two = arith.constant

@@ -14,7 +14,7 @@ from xdsl.context import Context
 
 import ocannl as oc
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.lowering.kernels_to_llvm.device import MOST_ARGUMENTS
+from ocannl.lowering.kernels_to_llvm.limits import MOST_ARGUMENTS
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.runtime.cuda.ptx import ARCHS, kernel_resources, ptx_text
