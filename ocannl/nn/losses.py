@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
+
+from numpy.typing import ArrayLike
 
 import ocannl as oc
 from ocannl.nn.activations import softplus_below
@@ -14,6 +16,7 @@ from ocannl.nn.softmax import log_softmax
 from ocannl.program.casts import floats
 from ocannl.program.checks import integer
 from ocannl.program.floats import is_integer
+from ocannl.program.numbers import is_number
 
 Pullbacks: TypeAlias = Callable[[oc.Tensor], tuple[oc.Tensor, oc.Tensor]]
 REDUCTIONS = ("mean", "sum", "none")
@@ -23,7 +26,7 @@ def nll(
     log_probs: oc.Tensor,
     target: oc.Tensor,
     *,
-    weight: oc.Tensor | None = None,
+    weight: oc.TensorLike | ArrayLike | None = None,
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
     reduction: str = "mean",
@@ -41,14 +44,22 @@ def nll(
     target = oc.as_tensor(target)
     if not 0 <= label_smoothing <= 1:
         raise oc.ArgumentError(f"label_smoothing is at least 0 and at most 1, found {label_smoothing!r}")
+    factors = None if weight is None else _factors(weight)
     if target.shape.output == ():
-        return _nll_of_ids(log_probs, target, weight, ignore_index, label_smoothing, reduction)
+        return _nll_of_ids(log_probs, target, factors, ignore_index, label_smoothing, reduction)
     if ignore_index is not None:
         raise oc.ArgumentError("ignore_index is an id, and the target is a distribution")
-    if weight is not None:
-        log_probs = log_probs * weight
+    if factors is not None:
+        log_probs = log_probs * factors
     loss = -oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
     return reduced(_smoothed(loss, log_probs, label_smoothing), reduction)
+
+
+def _factors(weight: oc.TensorLike | ArrayLike) -> oc.Tensor:
+    """Factors of classes, which may be an array or a list."""
+    if isinstance(weight, oc.Tensor) or is_number(weight):
+        return oc.as_tensor(weight)
+    return oc.data(cast("ArrayLike", weight), axes="o", label="weight")
 
 
 def _nll_of_ids(
@@ -83,7 +94,7 @@ def cross_entropy(
     logits: oc.Tensor,
     target: oc.Tensor,
     *,
-    weight: oc.Tensor | None = None,
+    weight: oc.TensorLike | ArrayLike | None = None,
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
     reduction: str = "mean",

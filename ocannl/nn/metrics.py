@@ -22,7 +22,7 @@ def accuracy(predictions: oc.Tensor, target: oc.Tensor, *, ignore_index: int | N
 
 
 def top_k_accuracy(
-    scores: oc.Tensor, target: oc.Tensor, *, k: int = 5, ignore_index: int | None = None
+    scores: oc.Tensor, target: oc.Tensor, k: int = 5, *, ignore_index: int | None = None
 ) -> oc.Tensor:
     """The share of targets that are among the `k` greatest scores: batch | classes and batch | (ids). Of
     equal scores, that of the lower id comes first.
@@ -36,7 +36,7 @@ def top_k_accuracy(
     return _share(ahead < k, target, ignore_index)
 
 
-def confusion_matrix(predictions: oc.Tensor, target: oc.Tensor, *, num: int | None = None) -> oc.Tensor:
+def confusion_matrix(predictions: oc.Tensor, target: oc.Tensor, num: int | None = None) -> oc.Tensor:
     """How often each class is predicted as each: batch | classes (scores) or batch | (ids), and batch | (ids)
     to | target classes, predicted classes.
 
@@ -63,10 +63,14 @@ def f1(
 
     "binary" is that of class 1 of two, "macro" the mean over classes that occur, "weighted" that weighted by
     how often they are the target, "micro" that of all classes counted together; 0 where nothing is counted.
-    Raises `ArgumentError` for another average.
+    Raises `ArgumentError` for another average, and for "binary" of more than two classes.
     """
     if average not in AVERAGES:
         raise oc.ArgumentError(f"an average is {', '.join(AVERAGES)}, found {average!r}")
+    if average == "binary" and (classes := _classes(predictions, num)) not in (None, 2):
+        raise oc.ArgumentError(
+            f"average='binary' is of 2 classes, found {classes}: average='macro' is of all"
+        )
     counts = confusion_matrix(predictions, target, num=2 if average == "binary" and num is None else num)
     right = oc.einsum("c, c => c", counts)
     wanted, found = oc.einsum("t, p => t", counts), oc.einsum("t, p => p", counts)
@@ -95,6 +99,12 @@ def r2(predictions: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
 
 def _are_ids(predictions: oc.Tensor) -> bool:
     return oc.as_tensor(predictions).shape.output == ()
+
+
+def _classes(predictions: oc.Tensor, num: int | None) -> int | None:
+    """How many classes there are, as far as it is known."""
+    row = oc.as_tensor(predictions).shape.output
+    return row[-1] if num is None and row and isinstance(row[-1], int) else num
 
 
 def _predicted(predictions: oc.Tensor) -> oc.Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.program.checks import LARGEST, integer, number
+from ocannl.program.checks import LARGEST, flag, integer, number
 from ocannl.program.dtypes import stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import contents_of, data, is_beyond
@@ -79,13 +79,22 @@ def arange(
     return data(found, dtype=dtype)
 
 
-def eye(rows: int, columns: int | None = None, dtype: DTypeLike = np.float32, *, axes: str = "bo") -> Tensor:
-    """Data with ones on the diagonal and zeros elsewhere; `axes="oi"` makes it a matrix for `@`."""
+def eye(
+    rows: int, columns: int | None = None, dtype: DTypeLike = np.float32, *, k: int = 0, axes: str = "bo"
+) -> Tensor:
+    """Data with ones on the diagonal, or on the one `k` above, and zeros elsewhere; `axes="oi"` makes it a
+    matrix for `@`.
+    """
     sizes = [integer(size, "a size") for size in (rows, rows if columns is None else columns)]
     _check_room(sizes, stored_dtype(dtype))
-    return data(np.eye(*sizes, dtype=stored_dtype(dtype)), axes=axes)
+    return data(np.eye(*sizes, k=integer(k, "k", least=None), dtype=stored_dtype(dtype)), axes=axes)
 
 
-def linspace(start: float, stop: float, num: int = 50, dtype: DTypeLike = np.float32) -> Tensor:
-    """`num` numbers from `start` to `stop`, evenly spaced, along one output axis."""
-    return data(np.linspace(start, stop, integer(num, "a number of points")), dtype=stored_dtype(dtype))
+def linspace(
+    start: float, stop: float, num: int = 50, dtype: DTypeLike = np.float32, *, endpoint: bool = True
+) -> Tensor:
+    """`num` numbers from `start` to `stop`, without it if not `endpoint`, evenly spaced along one output
+    axis.
+    """
+    points = np.linspace(start, stop, integer(num, "a number of points"), flag(endpoint, "endpoint"))
+    return data(points, dtype=stored_dtype(dtype))

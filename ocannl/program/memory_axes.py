@@ -144,7 +144,7 @@ class MemoryAxes:
         except ShapeError as error:
             what = f"the axes of `{self.label}` are not known yet: its shape is {self.shape}"
             raise ShapeError(
-                here(f"{what}; give its rows, or name axes in a spec (oc.einsum)\n{error}")
+                here(f"{what}; oc.infer(t) decides it, or name axes in a spec (oc.einsum)\n{error}")
             ) from None
 
 

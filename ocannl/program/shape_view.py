@@ -67,7 +67,9 @@ class ShapeView(Generic[DimT]):
         except ShapeError as error:
             where = location_text(self._value.op)
             made = "" if where is None else f" of the tensor made at {where}"
-            raise ShapeError(here(f"the shape {self}{made} is not final\n{error}")) from None
+            raise ShapeError(
+                here(f"the shape {self}{made} is not final; oc.infer(t) decides it\n{error}")
+            ) from None
 
     def _axes(self, row: Row) -> tuple[int | DimT | EllipsisType, ...]:
         def axis(term: DimTerm) -> int | DimT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from functools import partial
@@ -26,7 +27,7 @@ SIZE = 64
 NO_BATCH = (
     "there is no batch: what batches are taken from is empty, or used up after one epoch, as a generator is"
 )
-Augment: TypeAlias = Callable[[Batch, np.random.Generator], Batch]
+Augment: TypeAlias = Callable[[Batch, np.random.Generator], Batch] | Callable[[Batch], Batch]
 
 
 class Batches(Held):
@@ -38,7 +39,8 @@ class Batches(Held):
 
     def __init__(self, source: Source, augment: Augment | None, seed: int, prefetch: int, label: str) -> None:
         self.label, self.epoch, self.position = label, 0, 0
-        self._source, self._augment, self._seed, self._prefetch = source, augment, seed, prefetch
+        self._source, self._seed, self._prefetch = source, seed, prefetch
+        self._augment = None if augment is None else _of_batch_and_rng(augment)
 
     def __len__(self) -> int:
         """The number of batches in an epoch. Raises `ArgumentError` for an iterable that does not tell."""
@@ -172,8 +174,8 @@ def batches(
     `arrays` may also be any iterable of batches, a `DataLoader` too: these are taken as they come. One that
     is used up after an epoch, such as a generator, is an error in the next.
 
-    `augment(batch, rng)` makes of a batch what training gets, with a random generator that depends on the
-    seed, the epoch and the batch only. A thread makes up to `prefetch` batches ahead.
+    `augment(batch, rng)`, or `augment(batch)`, makes of a batch what training gets, with a random generator
+    that depends on the seed, the epoch and the batch only. A thread makes up to `prefetch` batches ahead.
     """
     size = integer(size, "the size of a batch", least=1)
     prefetch = integer(prefetch, "the number of batches that are made ahead")
@@ -189,6 +191,18 @@ def batches(
     else:
         raise oc.ArgumentError(f"batches are made of arrays, or an iterable of them, found {arrays!r}")
     return Batches(source, augment, seed or 0, prefetch, label)
+
+
+def _of_batch_and_rng(augment: Augment) -> Callable[[Batch, np.random.Generator], Batch]:
+    """The function of a batch and a random generator that makes what `augment` does of one or both."""
+    try:
+        inspect.signature(augment).bind(None, None)
+    except TypeError:
+        one = cast("Callable[[Batch], Batch]", augment)
+        return lambda batch, _: one(batch)
+    except ValueError:  # It is not written in Python.
+        pass
+    return cast("Callable[[Batch, np.random.Generator], Batch]", augment)
 
 
 def _is_tuple_of_arrays(value: object) -> bool:

@@ -87,8 +87,13 @@ class TestConversions:
         for t in (half * 2, oc.sin(half), half.sum(), half + oc.data(np.ones(3, np.int32))):
             assert (t.dtype, t.numpy().dtype) == (np.float16, np.float16)
         for program in (lambda: tuple(w.shape), lambda: len(w), lambda: w.ndim):
-            with pytest.raises(oc.ShapeError, match=r"test_values.py:\d+ is not final"):
+            with pytest.raises(oc.ShapeError, match=r"test_values.py:\d+ is not final; oc.infer"):
                 program()
+        y = oc.param("v", output=4) @ x
+        with pytest.raises(oc.ShapeError, match=r"not known yet: its shape is .*; oc.infer\(t\) decides it"):
+            y[0]
+        oc.infer(y)
+        assert (tuple(y.shape), y[0].ndim) == ((2, 4), 1)
         with pytest.raises(oc.ArgumentError, match="range"):
             list(x)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,15 @@ def test_batches_do_not_meet_rows(name: str):
     loss(y, y)
     loss(x, oc.tensor(np.ones(5, np.float32)))
     loss(oc.param("w", output=None) @ x, y)
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, oc.data])
+def test_factors_of_classes_may_be_arrays_and_lists(form: Callable[[Any], Any]):
+    rng = np.random.default_rng(3)
+    ids, factors = rng.integers(0, 3, 6), np.array([0.5, 2.0, 1.0])
+    log_probs = log_softmax(scores := rng.normal(size=(6, 3)))
+    losses = -(factors * log_probs)[np.arange(6), ids]
+    found = nn.cross_entropy(oc.data(scores), oc.data(ids, axes="b"), weight=form(factors))
+    np.testing.assert_allclose(found.numpy(), losses.sum() / factors[ids].sum(), rtol=1e-6)
+    found = nn.cross_entropy(oc.data(scores), oc.data(np.eye(3)[ids]), weight=form(factors))
+    np.testing.assert_allclose(found.numpy(), losses.mean(), rtol=1e-6)

@@ -129,3 +129,18 @@ def test_ids_of_accuracy_have_batch_axes_only():
     with pytest.raises(oc.ShapeError, match=r"ids of nn\.accuracy have batch axes only"):
         nn.accuracy(scores, oc.tensor([0, 1, 2, 3]))
     nn.accuracy(scores, oc.data([0, 1, 2, 3], axes="b"))
+
+
+def test_numbers_of_classes_by_place():
+    scores, target = oc.data(np.eye(4)), oc.data(np.array([0, 1, 3, 2]), axes="b")
+    assert nn.top_k_accuracy(scores, target, 1).numpy() == 0.5
+    assert nn.confusion_matrix(oc.data(np.array([0, 1]), axes="b"), target[:2], 3).numpy().shape == (3, 3)
+
+
+def test_f1_of_more_than_two_classes_says_which_average():
+    scores, target = oc.data(np.eye(4)), oc.data(np.arange(4), axes="b")
+    with pytest.raises(
+        oc.ArgumentError, match=r"test_metrics.py:\d+: .*of 2 classes, found 4: average='macro'"
+    ):
+        nn.f1(scores, target)
+    assert nn.f1(scores, target, average="macro").numpy() == 1

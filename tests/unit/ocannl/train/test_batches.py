@@ -183,3 +183,9 @@ def test_no_thread_is_left():
 def test_errors(make: Any, message: str):
     with pytest.raises(oc.ArgumentError, match=message):
         make()
+
+
+@pytest.mark.parametrize("augment", [lambda batch, rng: batch + 10, lambda batch: batch + 10])
+def test_augmentation_may_leave_the_generator_out(augment: Any):
+    found = [*train.batches(np.arange(5), size=2, augment=augment)]
+    np.testing.assert_array_equal(np.concatenate(found), np.arange(5) + 10)
