@@ -1,6 +1,7 @@
 """Looks for texts that `ocannl-opt` ends on in a traceback, or never.
 
     python -m support.fuzz_opt 100000 --seed 1      # in tests/
+    python -m support.fuzz_steadily opt 100000      # the same, with results on disk
 
 Each text is a FileCheck test with a few changes: tokens, lines and numbers that are dropped, doubled,
 exchanged or taken from other tests, and types that become other types. Some are in the generic form. It goes
@@ -20,10 +21,12 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
 import llvmlite.binding as llvm
+from xdsl.universe import Universe
 
 from ocannl.lowering.pipelines import PIPELINES
 from ocannl.tools.opt import main
@@ -138,33 +141,70 @@ def generic(text: str) -> str:
     return output.getvalue() if is_module else text
 
 
+@cache
+def originals() -> tuple[list[str], list[str]]:
+    """The texts of all FileCheck tests, and lists of passes."""
+    # The driver of xDSL looks through all installed packages three times, which is most of its time.
+    Universe.get_multiverse = staticmethod(cache(Universe.get_multiverse))
+    texts = [file.read_text() for file in sorted(TESTS.glob("filecheck/**/*.mlir"))]
+    return texts, sorted({found for text in texts for found in PASSES.findall(text)} | {*PIPELINES})
+
+
+@cache
+def mutator() -> Mutator:
+    return Mutator(originals()[0], random.Random())
+
+
+def case(seed: int, number: int) -> tuple[str, list[str]]:
+    """A text, and what is done with it."""
+    chance = mutator().chance = random.Random(f"{seed} {number}")
+    texts, passes = originals()
+    original = chance.choice(texts)
+    own = PASSES.findall(original)
+    text = mutator().mutated(generic(original) if chance.random() < 0.1 else original)
+    target = chance.choice(TARGETS)
+    arguments = ["-p", chance.choice(own if own and chance.random() < 0.6 else passes)]
+    arguments += [] if target == "mlir" else ["-t", target]
+    arguments += ["--cpu", chance.choice(CPUS)] if chance.random() < 0.5 else []
+    return text, arguments
+
+
+TOGETHER = 40
+
+
+class Failure(Exception):
+    """What should not have left the tool, and the text."""
+
+
+def run_cases(numbers: Sequence[int]) -> dict[str, int]:
+    """Raises `Failure` for the first text that fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mutant.mlir"
+        for number in numbers:
+            text, arguments = case(0, number)
+            file.write_text(text)
+            if what := failure([str(file), *arguments]):
+                raise Failure(f"{what}\n{' '.join(arguments)}\n{text}")
+    return {}
+
+
 def fuzz(count: int, seed: int, folder: Path) -> Counter[str]:
     """How often each failure was found; a text of each is in the folder."""
-    chance = random.Random(seed)
-    texts = [file.read_text() for file in sorted(TESTS.glob("filecheck/**/*.mlir"))]
-    passes = sorted({found for text in texts for found in PASSES.findall(text)} | {*PIPELINES})
-    mutator = Mutator(texts, chance)
     found: Counter[str] = Counter()
     file = folder / "mutant.mlir"
-    for done in range(count):
-        if done % 1000 == 0:
-            print(f"{done} texts, {found.total()} failures", flush=True)
-        original = chance.choice(texts)
-        own = PASSES.findall(original)
-        text = mutator.mutated(generic(original) if chance.random() < 0.1 else original)
+    for number in range(count):
+        if number % 1000 == 0:
+            print(f"{number} texts, {found.total()} failures", flush=True)
+        text, arguments = case(seed, number)
         file.write_text(text)
-        target = chance.choice(TARGETS)
-        arguments = [str(file), "-p", chance.choice(own if own and chance.random() < 0.6 else passes)]
-        arguments += [] if target == "mlir" else ["-t", target]
-        arguments += ["--cpu", chance.choice(CPUS)] if chance.random() < 0.5 else []
-        what = failure(arguments)
+        what = failure([str(file), *arguments])
         if what is None:
             continue
         place = what.partition(": ")[0]
         found[place] += 1
         if found[place] == 1:
-            (folder / f"{len(found)}.mlir").write_text(f"// {' '.join(arguments[1:])}\n// {what}\n{text}")
-            print(f"{len(found)}: {what}\n   {' '.join(arguments[1:])}", flush=True)
+            (folder / f"{len(found)}.mlir").write_text(f"// {' '.join(arguments)}\n// {what}\n{text}")
+            print(f"{len(found)}: {what}\n   {' '.join(arguments)}", flush=True)
     return found
 
 

@@ -146,6 +146,14 @@ def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
     return told
 
 
+TOGETHER = 8
+
+
+def run_cases(numbers: Sequence[int]) -> dict[str, int]:
+    """Runs routines together; counts those that told of ids outside."""
+    return {"told": tells_of_ids([(0, number) for number in numbers])}
+
+
 def fuzz(count: int, seed: int, together: int = 8) -> int:
     """Runs so many routines, some in one; returns how often ids outside were told. What else they raise notes
     the seeds.
