@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from steps import PROBLEMS
 from steps_ocannl import Runs
-from support.fuzz_routines import fuzz, tells_of_ids
+from support.fuzz_routines import fuzz
 from support.targets.functions import PROGRAMS
 
 import ocannl as oc
@@ -59,7 +59,28 @@ def test_random_routines_touch_what_is_theirs(monkeypatch: pytest.MonkeyPatch):
 def test_gradients_of_attention_in_one_routine(monkeypatch: pytest.MonkeyPatch):
     """A group of online-softmax that stood before the one that it reads, which a second run shows."""
     monkeypatch.setenv("OCANNL_CHECK", "1")
-    tells_of_ids([(13, 3688)])
+    ctx = oc.Context.cpu(threads=2, target="x86-64-v3")
+    rng = np.random.default_rng(1)
+    q, k, v, weights = (rng.normal(size=(n, 16)) for n in (64, 130, 130, 64))
+    mask = rng.random((64, 130)) < 0.5
+    qt, kt, vt = (oc.data(a.astype(np.float32), axes="oo") for a in (q, k, v))
+    scores = oc.where(oc.data(mask, axes="oo"), 0.1 * oc.einsum("s,d; t,d => s,t", qt, kt), -1e9)
+    powers = oc.exp(scores - oc.max(scores, -1, True))
+    y = oc.einsum("s,t; t,e => s,e", powers / oc.sum(powers, -1, True), vt)
+
+    def loss() -> oc.Tensor:
+        return (y * oc.data(weights.astype(np.float32), axes="oo")).sum()
+
+    slopes = [oc.grad(loss(), leaf) for leaf in (qt, kt, vt)]
+    step = ctx.compile(sum(map(oc.forward, slopes), y.forward))
+    step()
+    step()
+    p = np.where(mask, np.exp(0.1 * q @ k.T), 0)
+    p /= p.sum(-1, keepdims=True)
+    inner = weights @ v.T
+    inner = 0.1 * p * (inner - (inner * p).sum(-1, keepdims=True))
+    for slope, wanted in zip(slopes, (inner @ k, inner.T @ q, p.T @ weights), strict=True):
+        np.testing.assert_allclose(ctx[slope], wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.exhaustive
