@@ -4,14 +4,16 @@
 
 A routine has expressions, products, gathers, parts, updates of memory by static indices, and gradients; it is
 called and looped over. An access outside of an array raises `oc.DeviceError`; ids that are no positions are
-told, and go on. Some have `Features`, too, whose values are compared with NumPy's. Several are compiled
-together, for one of several processors: where something fails, each is run alone.
+told, and go on. Some have `Features`, too. All values are compared with NumPy's. Several are compiled
+together, for one of several processors: where something fails, each is run alone. `fuzz_steadily` runs programs
+of `random_systems` beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Sequence
 from unittest.mock import patch
 
@@ -19,13 +21,17 @@ import numpy as np
 
 import ocannl as oc
 
+from . import random_systems
+from .random_arithmetic import features as arithmetic
 from .random_features import Feature, Features
 from .random_routines import COUNT, Known, Routine
 
 # The processors that code is for: what a machine lacks is not run there.
-TARGETS = (None, None, "x86-64-v3")
-FEATURES = 0.5
-"""The share of routines with a feature."""
+TARGETS = (None, None, "x86-64-v3", "x86-64-v2")
+FEATURES, ARITHMETIC = 0.3, 0.3
+"""The shares of routines with a feature, and with one of arithmetic."""
+SYSTEMS = 0.04
+"""The share of programs that run alone."""
 UNCHECKED = 0.3
 
 
@@ -36,7 +42,8 @@ def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
     # Checked code adds up products in plain loops, so some routines are not checked.
     own = {"OCANNL_CHECK": "0"} if chance.random() < UNCHECKED else {}
     with patch.dict(os.environ, own):
-        ctx = oc.Context.cpu(threads=int(chance.integers(1, 3)), target=target)
+        threads, winograd = int(chance.integers(1, 3)), bool(chance.random() < 0.7)
+        ctx = oc.Context.cpu(threads=threads, target=target, winograd=winograd)
     i, features, known = oc.index("i", COUNT), list[Feature](), list[Known]()
     try:
         with oc.code("random") as code:
@@ -44,6 +51,7 @@ def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
                 own = np.random.default_rng(seed)
                 known += Routine(own).statements(i)
                 features += Features(own).some(int(own.random() < FEATURES))
+                features += arithmetic(own) if own.random() < ARITHMETIC else []
             for feature in features:
                 oc.run(oc.forward(feature.value))
         step = ctx.compile(code)
@@ -67,8 +75,17 @@ TOGETHER = 8
 
 
 def run_cases(numbers: Sequence[int]) -> dict[str, int]:
-    """Runs routines together; counts those that told of ids outside."""
-    return {"told": tells_of_ids([(0, number) for number in numbers])}
+    """Runs routines together, and those programs that run alone; counts these by what they are."""
+    counts = Counter[str]()
+    alone = {number: np.random.default_rng((1, number)) for number in numbers}
+    together = [(0, number) for number in numbers if alone[number].random() >= SYSTEMS]
+    if together:
+        counts["routines"] += len(together)
+        counts["told of ids"] += tells_of_ids(together)
+    for number in numbers:
+        if (0, number) not in together:
+            counts[random_systems.run(alone[number])] += 1
+    return counts
 
 
 def fuzz(count: int, seed: int, together: int = 8) -> int:

@@ -171,7 +171,9 @@ class Steady:
     def run(self, count: int, seed: int, together: int) -> None:
         """Runs the cases that no result is there for, `count` of them from the number `seed` million on."""
         done = {result["first"] for result in self.results()}
-        tree = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=TESTS)
+        tree = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=TESTS
+        )
         for first in range(seed * 1_000_000, seed * 1_000_000 + count, together):
             if first in done:
                 continue
