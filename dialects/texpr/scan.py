@@ -21,6 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import (
     OWN_RESULTS,
     OwnOperation,
@@ -171,8 +172,10 @@ class ScanOp(TensorOp, Indexed):
 
     @property
     def size(self) -> int:
-        """The number of iterations, once it is known."""
-        assert isinstance(self.count, Dim)
+        """The number of iterations. Raises `OcannlError` where it is not known."""
+        if not isinstance(self.count, Dim):
+            message = f"the size of {self.index} is not known: run infer-shapes first"
+            raise OcannlError(at_line(self, message))
         return self.count.size
 
     @property

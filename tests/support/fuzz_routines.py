@@ -5,8 +5,8 @@
 A routine has expressions, products, gathers, parts, updates of memory by static indices, and gradients; it is
 called and looped over. An access outside of an array raises `oc.DeviceError`; ids that are no positions are
 told, and go on. Some have `Features`, too. All values are compared with NumPy's. Several are compiled
-together, for one of several processors: where something fails, each is run alone. `fuzz_steadily` runs programs
-of `random_systems` beside them.
+together, for one of several processors: where something fails, each is run alone. `fuzz_steadily` runs
+programs of `random_systems` beside them.
 """
 
 from __future__ import annotations

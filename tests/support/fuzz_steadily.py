@@ -4,8 +4,9 @@
     python -m support.fuzz_steadily opt 100000 --folder found
     python -m support.fuzz_steadily routines --folder found --report
 
-A process that dies or is silent for too long is replaced; the cases that it had are run one at a time then. What
-is done is not done again when the same folder is given. Each line of a file of results is a chunk of cases.
+A process that dies or is silent for too long is replaced; the cases that it had are run one at a time then.
+What is done is not done again when the same folder is given. Each line of a file of results is a chunk of
+cases.
 """
 
 from __future__ import annotations

@@ -52,6 +52,12 @@ PRODUCT = (
     "      }\n"
     "      loops.store %0, %y[s + 32*b, t]\n    }\n  }\n}"
 )
+SCAN = (
+    "texpr.routine @f {\n  %zero = texpr.constant 0.0 : !texpr.tensor<...b1 | ...i2 -> ...o3>\n"
+    "  %h = texpr.scan t = ?d0 carry (%c = %zero : !texpr.tensor<...b4 | ...i5 -> ...o6>) {\n"
+    '    %next = texpr.apply = tanh(%c) logic "." : !texpr.tensor<...b4 | ...i5 -> ...o6>\n'
+    "    texpr.yield carry (%next)\n  } : !texpr.tensor<...b4 | ...i5 -> ...o6>\n  texpr.forward %h\n}"
+)
 FOUND = {
     "a group without points": (PRODUCT.replace("SIZE", "0"), ["-p", "schedule"]),
     "a width": ("loops.func @f {\n  %c = arith.constant 1 : i9223372036854775808\n}", []),
@@ -61,6 +67,7 @@ FOUND = {
         '    %z = assign.node "z" on_device : memref<4x4xf32>\n  }\n}',
         ["-t", "metal"],
     ),
+    "a scan of unknown length": (SCAN, ["-p", "distribute-scans"]),
     "a group without axes": ('loops.func @f {\n  loops.group "nothing" () {\n  }\n}', ["-t", "llvm"]),
 }
 
