@@ -22,7 +22,7 @@ def fits(value: object, hint: Any) -> bool:
     if origin is typing.Literal:
         return isinstance(value, str) and value in args
     if hint is int:
-        return isinstance(value, SupportsIndex) and not isinstance(value, bool | np.ndarray)
+        return isinstance(value, SupportsIndex) and not isinstance(value, bool | np.ndarray | type)
     if hint is float:
         return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.complexfloating)
     cls = hint if origin is None else origin

@@ -13,15 +13,25 @@ LARGEST = 2**63 - 1
 """The greatest integer of a routine, which has 64 bits and a sign."""
 
 
+def whole(value: object) -> int | None:
+    """`value` as an int; None for what is no integer, such as a truth value, or a type of integers."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
 def integer(value: object, what: str, least: int | None = 0) -> int:
     """`value` as an int; `what` names it in messages.
 
     Raises `ArgumentError` for what is no integer, for less than `least`, and, unless `least` is None, for
     more than `LARGEST`.
     """
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    number = whole(value)
+    if number is None:
         raise ArgumentError(f"{what} is an integer, found {value!r}")
-    number = operator.index(value)
     if least is not None and number < least:
         raise ArgumentError(f"{what} is at least {least}, found {number}")
     if least is not None and number > LARGEST:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from weakref import ref
 
 from ocannl.dialects.routine import MICROBATCH, STAGE
-from ocannl.program.checks import integer
+from ocannl.program.checks import integer, number
 from ocannl.program.errors import ArgumentError
 from ocannl.runtime.collectives.grid import Grid
 
@@ -17,7 +17,7 @@ class Mesh:
     """Ranks in a grid of named axes: `oc.Mesh({"data": 4, "model": 2})` has 8. The last axis varies fastest.
 
     `loss.ir("partition")` is the program of each rank of the mesh that was made last. Raises `ArgumentError`
-    for names that are no identifiers, and sizes that are no positive integers.
+    for names that are no identifiers, sizes that are no positive integers, and other arguments that fit not.
 
     `engine` says by what ranks talk: `"threads"` of this process, or `"mpi"`, one process a rank. A rank that
     does not come to a collective within `timeout` seconds is lost.
@@ -44,6 +44,7 @@ class Mesh:
         if engine not in ENGINES:
             raise ArgumentError(f"an engine is {' or '.join(ENGINES)}, found {engine!r}")
         self.engine = engine
+        number(timeout, "the timeout of a mesh, in seconds,", below=1e9)
         self.timeout = timeout
         _latest.append(ref(self))
         del _latest[:-1]

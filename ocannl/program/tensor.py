@@ -7,7 +7,6 @@ indices are tensors, and an index slices a tensor.
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import expressions, graph, merging, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.arrays import is_array
-from ocannl.program.checks import integer
+from ocannl.program.checks import integer, whole
 from ocannl.program.code import Code, computing, emit, ends_block, is_recording, run
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
@@ -520,8 +519,9 @@ def bound_dims(dims: Mapping[str, int | Dim]) -> dict[str, DimTerm]:
 def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
     if isinstance(dim, Dim):
         return dim.term
-    if isinstance(dim, bool) or not isinstance(dim, SupportsIndex):
+    size = whole(dim)
+    if size is None:
         raise SpecError(
             here(f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}")
         )
-    return Dim(name, operator.index(dim)).term
+    return Dim(name, size).term

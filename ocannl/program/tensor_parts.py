@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPos
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
+from ocannl.program.checks import whole
 from ocannl.program.dtypes import element_of, is_integer
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.expressions import spec_apply
@@ -120,8 +120,8 @@ def _item(given: object, value: Value) -> Item:
         array: Array = np.asarray(cast("Any", given))
         if is_integer(array.dtype) or not array.size:
             return array.astype(np.int64) if array.ndim else int(array)
-    elif isinstance(given, SupportsIndex) and not isinstance(given, bool | np.bool_):
-        return operator.index(given)
+    elif (number := whole(given)) is not None:
+        return number
     raise ArgumentError(
         f"`{tensor_name(value)}` is indexed by integers, slices, `...`, oc.index, ids and NumPy masks, "
         f"found {type(cast('object', given)).__name__}"

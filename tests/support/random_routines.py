@@ -1,8 +1,8 @@
 """Random routines, whose values are those of NumPy.
 
-Beside each tensor stands its value in f64, and some more that are computed from numbers that differ by roundings
-of the tensor's precision. Where these are far apart, such as behind a sine of a large number or at a kink, a
-result may be as far from the first one.
+Beside each tensor stands its value in f64, and some more that are computed from numbers that differ by
+roundings of the tensor's precision. Where these are far apart, such as behind a sine of a large number or
+at a kink, a result may be as far from the first one.
 """
 
 from __future__ import annotations
@@ -202,8 +202,9 @@ class Routine:
         return oc.einsum("a | b; c | b => a | c", rows, rows), values
 
     def statements(self, i: oc.Index) -> list[Known]:
-        """The forward computation, a gradient, and memory that is written in parts along a static index. Gives
-        what the memory holds after a run for `i` of 0 and a loop of two epochs, and the value that was computed.
+        """The forward computation, a gradient, and memory that is written in parts along a static index.
+
+        Gives what the memory holds after a run for `i` of 0 and a loop of two epochs, and what was computed.
         """
         last = self.pool[-1]
         total = oc.node("total", output=[COUNT, 7], init=0.0)

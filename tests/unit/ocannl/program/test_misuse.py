@@ -15,6 +15,7 @@ from ocannl import nn, train
 from ocannl.program.other_names import FUNCTIONS, OF_NN, OF_TENSORS, OF_TRAIN
 
 ANY: Any = oc
+ANY_TYPE: Any = np.int8
 NN: Any = nn
 TRAIN: Any = train
 ARRAY: Any = np.ones(3)
@@ -37,11 +38,20 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.relu(x).named(3), "a label is a string, found 3"),
     (lambda ctx, x: ctx.compile(x, name=ANY), "a routine is named by a string, found <module"),
     (lambda ctx, x: ctx.init_params(x, seed=ANY), "a seed is an integer, found <module"),
+    (lambda ctx, x: ctx.init_params(x, seed=ANY_TYPE), "a seed is an integer, found <class 'numpy.int8'>"),
+    (lambda ctx, x: ctx.init_params(x, seed=np.arange(2)), "a seed is an integer, found array([0, 1])"),
+    (lambda ctx, x: x[ANY_TYPE], "is indexed by integers, slices, `...`, oc.index, ids and NumPy masks"),
     (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found dtype object"),
     (lambda ctx, x: ANY.sum(x, axis=0), "there is no argument `axis`"),
     (lambda ctx, x: np.mean(ANY.relu(x), axis=0), "there is no argument `axis`"),
     (lambda ctx, x: len(oc.data(1.0)), "`data` is a single number: it has no length"),
     (lambda ctx, x: ANY.relu(x).max(keepdims=True), "there is no argument `keepdims`"),
+    (
+        lambda ctx, x: ANY.Mesh({"data": 2}, timeout=ANY_TYPE),
+        "the timeout of a mesh, in seconds, is a number",
+    ),
+    (lambda ctx, x: ANY.Mesh({"data": 2}, timeout=-1), "the timeout of a mesh, in seconds, is not negative"),
+    (lambda ctx, x: ANY.Mesh({"data": 2}, timeout=float("inf")), "is less than 1000000000.0, found inf"),
     (lambda ctx, x: ANY.Mesh({"data": 2}, engin="mpi"), "Mesh: there is no argument `engin`; did you mean"),
     (lambda ctx, x: NN.linear(outdim=3), "`outdim`; did you mean `out_dim`?"),
     (lambda ctx, x: NN.linear(3), "linear: too many positional arguments. Its arguments are"),
@@ -191,6 +201,7 @@ def test_sizes_are_integers_of_any_kind():
         (lambda: oc.data(np.ones((2, 3)), axes="bx"), oc.SpecError, "axes are letters b, i and o"),
         (lambda: oc.einsum("a=>a"), oc.SpecError, "a spec takes one to three operands, found 0"),
         (lambda: ANY.einsum("a=>a", oc.data([1.0]), a=[2]), oc.SpecError, "is fixed by an integer"),
+        (lambda: ANY.einsum("a=>a", oc.data([1.0]), a=ANY_TYPE), oc.SpecError, "is fixed by an integer"),
         (lambda: oc.data([1.0]) + 10**400, oc.ArgumentError, "is at most 1.8e308"),
         (lambda: oc.constant(10**400), oc.ArgumentError, "is at most 1.8e308"),
         (lambda: round(oc.data([1.0]), 2), oc.ArgumentError, "rounding is to whole numbers"),
