@@ -231,7 +231,7 @@ def program(number: int) -> str:
 
 
 def run(text: str) -> str | None:
-    """What is wrong with how a program ends; None where nothing is."""
+    """Tells what is wrong with how a program ends; None where nothing is."""
     chance = np.random.default_rng(0)
     names: dict[str, object] = {"oc": oc, "nn": nn, "train": train, "np": np}
     names |= {"ctx": oc.Context.cpu(threads=1), "IDS": np.array([0, 3, 1, 4, 2, 0]), "PATH": "state"}

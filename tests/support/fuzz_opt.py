@@ -173,7 +173,7 @@ TOGETHER = 40
 
 
 class Failure(Exception):
-    """What should not have left the tool, and the text."""
+    """Something left the tool that should not have; the text is told."""
 
 
 def run_cases(numbers: Sequence[int]) -> dict[str, int]:

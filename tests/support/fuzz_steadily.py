@@ -46,7 +46,7 @@ class Hang(Exception):
 
 
 class Job(Protocol):
-    """What a module of a job has: cases are run by their numbers, of which each stands for a seed."""
+    """A module whose cases are run by their numbers, of which each stands for a seed."""
 
     TOGETHER: int
 
@@ -114,7 +114,7 @@ class Worker:
         self.cases = 0
 
     def answer(self, numbers: Sequence[int]) -> Result | None:
-        """What came of cases; None where the process died or fell silent, and is no more."""
+        """The result of cases; None where the process died or fell silent, and is no more."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.cases += len(numbers)

@@ -68,7 +68,7 @@ def relu(x: Array) -> Array:
 
 
 Pair = tuple[Callable[..., oc.Tensor], Callable[..., Array]]
-"""What is done to tensors, and to arrays whose first axis is that of the values."""
+"""The same of tensors, and of arrays whose first axis is that of the values."""
 
 POINTWISE: tuple[Pair, ...] = (
     (oc.relu, relu),
