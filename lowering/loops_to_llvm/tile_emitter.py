@@ -24,6 +24,7 @@ from ocannl.lowering.loops_to_llvm.blocks_ahead import blocks_ahead
 from ocannl.lowering.loops_to_llvm.panels_ahead import panels_ahead
 from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
+from ocannl.lowering.loops_to_llvm.strips_ahead import strips_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
 from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TO_WRITE, TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
@@ -60,7 +61,7 @@ class TileEmitter(ABC):
         self.ahead = ahead or {}
         self.rows_ahead = rows_ahead(self.placement, schedule)
         self.next_rows = product_rows_ahead(self.placement, schedule)
-        self.next_panels = panels_ahead(self.placement, schedule)
+        self.next_panels = panels_ahead(self.placement, schedule) | strips_ahead(self.placement, schedule)
         self.next_blocks = blocks_ahead(nest, self.placement, schedule)
         self.results_ahead = results_ahead(nest, self.placement, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
@@ -139,6 +140,7 @@ class TileEmitter(ABC):
         if not access.has_lanes or self.lanes.width == 1:
             rows = [access.row(row).load(row * row_stride) for row in range(height)]
             self.fetch_next_rows(op, access, height)
+            self.fetch_next_panel(op)
             return Tile(rows, access.type, self.b.depth)
         type = vector(access.type, self.lanes.width)
         if self.crosses(access):

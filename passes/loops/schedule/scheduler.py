@@ -150,6 +150,7 @@ class Scheduler:
             strips = in_strips(nest, schedule, self.target)
             group, schedule = (None, strips) if strips else group_copies(nest, own, schedule, self.target)
         else:
+            schedule = in_strips(nest, schedule, self.target) or schedule
             schedule = in_panels(nest, schedule, self.target)
             schedule = copied_in_strips(nest, schedule, self.target)
         parallel = self.parallel(nest, schedule, cycles, (key, best)) if is_shared else ()

@@ -31,7 +31,7 @@ def in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Sc
     rows; None where it does, or where that would read more from beyond it.
     """
     found, loops = sum_of_products(nest), loops_of_tiles(nest, schedule)
-    if found is None or schedule.lanes is None or len(loops) != 2 or schedule.lanes[0] in loops:
+    if found is None or schedule.lanes is None or len(loops) != 2 or schedule.lanes[0] == loops[-1]:
         return None
     panel, rows = loops
     panels = [op for op in loads_in(found) if panel in names_in(op.indices.data)]
@@ -41,12 +41,13 @@ def in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Sc
     sizes = variable_sizes(nest) | schedule.loops(nest.space.data)
     of_panels, of_rows = (touched(op, sizes) for op in (panels[0], others[0]))
     size = strip(sizes[rows], schedule.tile(rows), of_rows, target)
-    near = of_rows + touched_after(nest, sizes | {panel: 1})
+    count = math.ceil(sizes[panel] / schedule.tile(panel))
+    near = of_rows + touched_after(nest, sizes | {panel: schedule.tile(panel)})
     if size is None or near <= FITS * target.l2_bytes or of_panels > target.last_level_bytes:
         return None
-    # The copy in panels is written and read once more.
-    times = 2 + math.ceil(sizes[rows] / size)
-    return replace(schedule, strips=(rows, size)) if times * of_panels < sizes[panel] * of_rows else None
+    # A copy in panels is written and read once more.
+    times = 2 * (panel != schedule.lanes[0]) + math.ceil(sizes[rows] / size)
+    return replace(schedule, strips=(rows, size)) if times * of_panels < count * of_rows else None
 
 
 def loops_of_tiles(nest: NestOp, schedule: Schedule) -> list[str]:

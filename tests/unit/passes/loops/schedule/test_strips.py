@@ -110,6 +110,18 @@ loops.func @convolution {
     np.testing.assert_array_equal(run(module, 2, target)["y"], arrays["y"])
 
 
+def test_few_columns_that_lie_side_by_side_are_read_where_they_are():
+    """All rows come from beyond the cache once, not once for each of the few panels."""
+    target = replace(host(), l2_bytes=NEAR)
+    module = scheduled(product(2000, 64, 257, "i, k", "f32"), target)
+    assert [nest.label.data for nest in nests(the_func(module))] == ["y"]
+    assert has_strips(module)
+    arrays = run(module, 1, target)
+    exact = np.einsum("ik,kj->ij", *(arrays[name].astype(np.float64) for name in "xw"))
+    np.testing.assert_allclose(arrays["y"], exact + arrays["b"], rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(run(module, 2, target)["y"], arrays["y"])
+
+
 @pytest.mark.parametrize(
     ("rows", "tile", "bytes", "expected"),
     [
