@@ -39,14 +39,26 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, int]
     own = [level.variable for level in placement.levels if level.size > 1]
     words = set(loads_of_words(placement))
     found: dict[Operation, int] = {}
+    cells: set[object] = set()
     for op, address in placement.addresses.items():
         if not isinstance(op, LoadOp) or op.positions or lane in own:
             continue
         if address.stride(lane) != (DEPTH if op in words else 1):
             continue
-        if row in own and all(address.stride(variable) for variable in own) and is_far(op):
+        is_new = (same := cells_of(placement, op)) not in cells
+        if row in own and is_new and all(address.stride(variable) for variable in own) and is_far(op):
             found[op] = height * address.stride(row)
+            cells.add(same)
     return found
+
+
+def cells_of(placement: Placement, op: LoadOp) -> object:
+    """Equal for loads of the same cells, also in sums of their own, whose loops have other names."""
+    reductions = [reduction.levels for reduction in placement.reductions.values()]
+    sizes = {level.variable: level.size for levels in (placement.levels, *reductions) for level in levels}
+    address = placement.addresses[op]
+    loops = sorted((stride, str(sizes.get(name, name))) for name, stride in address.terms)
+    return op.node, address.constant, tuple(loops)
 
 
 def loads_of_words(placement: Placement) -> Iterator[LoadOp]:

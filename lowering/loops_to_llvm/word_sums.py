@@ -1,7 +1,7 @@
 """Emits sums of the products of four neighbouring bytes: vectors of words, each of which has four of them.
 
-Sources: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual" (VNNI, PMADDWD); Arm, "Arm
-Architecture Reference Manual" (DotProd, I8MM).
+Sources: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual" (VNNI, PMADDWD, PMADDUBSW);
+Arm, "Arm Architecture Reference Manual" (DotProd, I8MM).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ I32, I16, I8 = ValueType("i32", "i32", 4), ValueType("i16", "i16", 2), ValueType
 BIASES = "splat (i32 -2139062144)"
 STEPS: dict[type[Operation], str] = {arith.AndIOp: "and", arith.ShRSIOp: "lshr", arith.ShRUIOp: "lshr"}
 PMADDWD = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
+PMADDUBSW = {4: "x86.ssse3.pmadd.ub.sw.128", 8: "x86.avx2.pmadd.ub.sw", 16: "x86.avx512.pmaddubs.w.512"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,9 @@ def products(b: FunctionBuilder, x: Words, y: Words) -> str:
         for one, other in ((x, y), (y, x)):
             if name in names and has_sign(one, first) and has_sign(other, second):
                 return dot(b, name, zero, one, other)
+    for one, other in ((x, y), (y, x)):
+        if "pmaddubsw" in names and one.signed and one.unsigned and other.signed:
+            return in_pairs(b, one, other)
     return in_halves(b, x, y) if "pmaddwd" in names else in_bytes(b, x, y)
 
 
@@ -161,6 +165,18 @@ def dot(b: FunctionBuilder, name: str, start: str, x: Words, y: Words) -> str:
         of = "<16 x i8>"
         values = [once(b, f"bitcast {type.text} {value} to {of}") for value in values]
     return b.emit(f"call {type.text} @llvm.{full}({type.text} {start}, {of} {values[0]}, {of} {values[1]})")
+
+
+def in_pairs(b: FunctionBuilder, x: Words, y: Words) -> str:
+    """By products of bytes, of which two add up to 16 bits: `x` is from 0 to 127, so that none overflows."""
+    type = x.type
+    bytes, halves = vector(I8, DEPTH * type.width).text, vector(I16, 2 * type.width).text
+    pairs, words = PMADDUBSW[type.width], PMADDWD[type.width]
+    b.declarations.add(f"declare {halves} @llvm.{pairs}({bytes}, {bytes})")
+    b.declarations.add(f"declare {type.text} @llvm.{words}({halves}, {halves})")
+    left, right = (once(b, f"bitcast {type.text} {each.value} to {bytes}") for each in (x, y))
+    sums = b.emit(f"call {halves} @llvm.{pairs}({bytes} {left}, {bytes} {right})")
+    return b.emit(f"call {type.text} @llvm.{words}({halves} {sums}, {halves} splat (i16 1))")
 
 
 def in_halves(b: FunctionBuilder, x: Words, y: Words) -> str:

@@ -127,3 +127,41 @@ loops.func @other_products attributes {arena = 0 : i64} {
     loops.store %r, %z[b, o]
   }
 }
+
+// What two sums read is fetched once.
+// CHECK-LABEL: define internal void @"halves.y"
+// CHECK-COUNT-2: call void @llvm.prefetch.p0(ptr
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @halves attributes {arena = 0 : i64} {
+  %w = assign.node "w" constant : memref<65536x8x32xui8>
+  %x = assign.node "x" constant : memref<2x8x32xi8>
+  %y = assign.node "y" on_device : memref<65536xi32>
+  loops.nest "y" (o = 65536) schedule <order = (o), rows = o : 2, lanes = l : 8> {
+    %mask = arith.constant 15 : i32
+    %four = arith.constant 4 : i32
+    %r = loops.reduce add (k = 8, l = 8) : i32 {
+      %low = loops.reduce add (i = 4) : i32 {
+        %a = loops.load %w[o, k, 4*l + i]
+        %aw = arith.extui %a : i8 to i32
+        %bits = arith.andi %aw, %mask : i32
+        %b = loops.load %x[0, k, 4*l + i]
+        %bw = arith.extsi %b : i8 to i32
+        %p = arith.muli %bits, %bw : i32
+        loops.yield %p
+      }
+      %high = loops.reduce add (j = 4) : i32 {
+        %a = loops.load %w[o, k, 4*l + j]
+        %aw = arith.extui %a : i8 to i32
+        %bits = arith.shrsi %aw, %four : i32
+        %b = loops.load %x[1, k, 4*l + j]
+        %bw = arith.extsi %b : i8 to i32
+        %p = arith.muli %bits, %bw : i32
+        loops.yield %p
+      }
+      %both = arith.addi %low, %high : i32
+      loops.yield %both
+    }
+    loops.store %r, %y[o]
+  }
+}

@@ -90,7 +90,8 @@ loops.func @halves {
 
 // AVX2-LABEL: define internal void @"halves.y"
 // AVX2: lshr <32 x i8>
-// AVX2: and <16 x i16> {{.*}}, splat (i16 255)
+// AVX2: [[PAIRS:%v[0-9]+]] = call <16 x i16> @llvm.x86.avx2.pmadd.ub.sw(<32 x i8>
+// AVX2-NEXT: call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> [[PAIRS]], <16 x i16> splat (i16 1))
 
 // DOT-LABEL: define internal void @"halves.y"
 // DOT: @llvm.aarch64.neon.sdot.v4i32.v16i8

@@ -95,6 +95,21 @@ def test_every_way_to_multiply_bytes_gives_the_same_sums(kind: str, target: str)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.05 if kind == "q4_k" else 0)
 
 
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("most", [15, 127, 255])
+def test_the_greatest_bytes_do_not_overflow(most: int, target: str):
+    """Two products of 127 and -128 fit 16 bits, two of 255 do not."""
+    ctx = oc.Context.cpu(1, target=target)
+    left, right = np.full((24, 16, 8, 4), most, np.uint8), np.full((16, 8, 4), -128, np.int8)
+    left[1], right[::2] = 1, 127
+    x, y = (oc.cast(oc.data(each, axes="o" * each.ndim), np.int32) for each in (left, right))
+    words = oc.einsum("| b, k, l, i; | k, l, i => b, k, l", oc.virtual(x & most), oc.virtual(y))
+    total = oc.einsum("b, k, l => b", oc.virtual(words))
+    np.testing.assert_array_equal(ctx[total], (left.astype(int) * right).sum((1, 2, 3)))
+    text = ctx.compile(total.forward).ir("llvm")
+    assert ("pmadd.ub" in text or "pmaddubs" in text) == (most < 255 and target != "x86-64")
+
+
 def test_activations_are_floats_or_integers_of_8_bits():
     with pytest.raises(oc.ArgumentError, match="activations are None, as they are, or 'int8', found 'int4'"):
         nn.quantized(nn.linear(in_dim=32, out_dim=2), activations="int4")
