@@ -53,23 +53,29 @@ def trace(
 ) -> Trace:
     """Calls a function with tensors in place of arrays, and collects the code that it makes.
 
-    The axes of integers that `axes` does not mention are guessed, and the first guess that fits is taken:
+    The axes that `axes` does not mention are guessed, and the first guess that fits is taken:
 
     1. Those that have one integer for each row of another array are ids, with batch axes only.
     2. None are ids: their axes are those of other arrays.
     3. As the first, where only arrays of floats have rows.
+    4. Arrays with one number for each row of all others have a batch axis only.
 
     Raises `ShapeError` where no guess fits, `SpecError` for malformed specs, `ArgumentError` for results that
     are no values.
     """
-    guesses = [_axes_of_ids(signature, axes), {}, _axes_of_ids(signature, axes, only_floats=True)]
+    guesses = [
+        _axes_of_ids(signature, axes),
+        {},
+        _axes_of_ids(signature, axes, only_floats=True),
+        _axes_of_columns(signature, axes),
+    ]
     errors: list[tuple[dict[str, str], ShapeError]] = []
-    for number, ids in enumerate(guesses):
-        if ids not in guesses[:number]:
+    for number, guess in enumerate(guesses):
+        if guess not in guesses[:number]:
             try:
-                return _traced(function, signature, {**axes, **ids}, name, memory)
+                return _traced(function, signature, {**axes, **guess}, name, memory)
             except ShapeError as error:
-                errors.append((ids, error))
+                errors.append((guess, error))
     raise _misfit(errors)
 
 
@@ -153,4 +159,16 @@ def _axes_of_ids(
         if is_integer(leaf.dtype)
         and shared_letters(axes, path) is None
         and (not rows or leaf.shape in [row[: len(leaf.shape)] for row in rows])
+    }
+
+
+def _axes_of_columns(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:
+    """The letters of arrays of one axis, and of ids, where the first axes of all arrays are equal."""
+    arrays = [(path, leaf) for path, leaf in signature.leaves if isinstance(leaf, ArrayType) and leaf.shape]
+    if len({leaf.shape[0] for _, leaf in arrays}) != 1 or len(arrays) == 1:
+        return {}
+    return {
+        path: "b" * len(leaf.shape)
+        for path, leaf in arrays
+        if (len(leaf.shape) == 1 or is_integer(leaf.dtype)) and shared_letters(axes, path) is None
     }

@@ -39,7 +39,7 @@ from ocannl.program.names import memory_names
 from ocannl.program.needed import Needed, needed_for
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
-from ocannl.program.values import Value, operation_of, value_of, values_of
+from ocannl.program.values import Value, label_of, operation_of, value_of, values_of
 from ocannl.runtime.locks import shared
 
 
@@ -132,7 +132,7 @@ def sketch(values: Iterable[Value], ends: Ends) -> tuple[ModuleOp, dict[Value, S
         return not isinstance(op, ScanOp | texpr.NodeOp) and ends(op)
 
     ops = needed_for(values, stands_in)
-    copier = _Copier(Numbering(), {op: f"n{number}" for number, op in enumerate(ops)})
+    copier = _Copier(Numbering(), {op: label_of(value_of(op)) for op in ops})
     routine = texpr.TexprRoutineOp("sketch", _indices(ops))
     routine.body.block.add_ops(copier.copy_until(ops, stands_in))
     return ModuleOp([routine]), {value: copier.copies[value] for value in values}

@@ -58,6 +58,15 @@ def determined_shape(value: Value) -> Shape:
     return shape_now(value)
 
 
+def demanded_shape(value: Value) -> Shape:
+    """The final shape of a value that something needs while the program is being built: of an expression the
+    one that it would get by what it depends on, of memory one that its uses have determined.
+
+    Raises `ShapeError` where there is none.
+    """
+    return determined_shape(value) if is_memory(value) else shape_now(value)
+
+
 def _open(values: Iterable[Value]) -> dict[TensorOp, None]:
     """Memory of an open shape that values depend on, and what depends on that, operands first."""
     found: dict[TensorOp, None] = {}
@@ -82,9 +91,9 @@ def known_types(values: Sequence[Value]) -> dict[Value, tuple[Shape, Attribute]]
 
 
 def close_shape(value: Value) -> Shape:
-    """Gives a value its determined shape. Raises `ShapeError`."""
+    """Gives a value its demanded shape. Raises `ShapeError`."""
     with shared:
-        decided = determined_shape(value)
+        decided = demanded_shape(value)
         solver = graph.solver()
         for known, row in zip(graph.known_shape(value), decided, strict=True):
             if known != row:

@@ -10,7 +10,7 @@ from ocannl.dialects.ir.errors import ShapeError, location_text
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row
 from ocannl.program import graph
-from ocannl.program.final_types import determined_shape
+from ocannl.program.final_types import demanded_shape
 from ocannl.program.location import here
 from ocannl.program.values import Value
 
@@ -63,7 +63,7 @@ class ShapeView(Generic[DimT]):
         `ShapeError` where nothing determines it.
         """
         try:
-            return determined_shape(self._value).memory_sizes
+            return demanded_shape(self._value).memory_sizes
         except ShapeError as error:
             where = location_text(self._value.op)
             made = "" if where is None else f" of the tensor made at {where}"

@@ -274,6 +274,17 @@ class TestSignatures:
         mean = oc.function(lambda ids, y: nn.cross_entropy(embed(ids).mean(1), y), ctx=ctx)
         assert mean(np.zeros((2, 3), int), np.zeros(2, int)).shape == ()
 
+    def test_one_number_for_each_row_is_in_a_batch_axis_where_nothing_else_fits(self, ctx: oc.Context):
+        """Targets of a regression; users, films and their ratings."""
+        rows, targets = np.arange(6.0).reshape(3, 2), np.array([1.0, 2.0, 4.0])
+        error = oc.function(lambda x, y: nn.mse(x.sum(-1), y), ctx=ctx)
+        assert error(rows, targets) == ((rows.sum(1) - targets) ** 2).mean()
+        users, films = nn.embedding(num=4, dim=3, label="users"), nn.embedding(num=5, dim=3, label="films")
+        rate = oc.function(lambda u, f, r: (oc.sum(users(u) * films(f), axes=-1) - r).named("r"), ctx=ctx)
+        assert rate(np.arange(4), np.arange(4), np.zeros(4)).shape == (4,)
+        add = oc.function(lambda x, y: x + y, ctx=ctx)
+        np.testing.assert_array_equal(add(rows[:2], np.ones(2)), rows[:2] + 1)
+
     @pytest.mark.parametrize("result", [oc.forward, lambda x: [x, object()]])
     def test_results_that_are_no_values(self, result: Callable[[Any], Any], ctx: oc.Context):
         with pytest.raises(oc.ArgumentError, match="a function returns tensors and numbers, found"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 
 
 def shapes(target: oc.Tensor | oc.Code) -> dict[str, str]:
@@ -88,3 +88,40 @@ def test_windows_are_not_guessed(spec: str):
         oc.infer(oc.einsum(spec, x))
     oc.infer(oc.einsum("o <+ k; k => o", x, oc.data(np.ones(2))))
     assert oc.einsum("o <+ k => o", x, k=2).shape == "5"
+
+
+class TestDemandedByPositions:
+    """Of what depends on parameters whose shapes are open yet."""
+
+    x = oc.data(np.arange(24.0).reshape(8, 3), label="x")
+
+    def scores(self) -> tuple[oc.Tensor, oc.Tensor]:
+        w = oc.param("w", np.arange(27.0).reshape(9, 3), output=9)
+        return w, nn.linear(out_dim=9)(self.x) * 0.0 + w @ self.x
+
+    def test_axes_and_sizes_are_those_that_closing_would_give(self):
+        w, y = self.scores()
+        values = self.x.numpy() @ np.arange(27.0).reshape(9, 3).T
+        assert (tuple(y.shape), len(y.shape), y.shape[-1], y.ndim) == ((8, 9), 2, 9, 2)
+        oc.default_context().init_params(y)
+        np.testing.assert_array_equal(y[..., :3].numpy(), values[:, :3])
+        np.testing.assert_array_equal(y[2].numpy(), values[2])
+        np.testing.assert_array_equal(y.reshape(8, 3, 3).numpy(), values.reshape(8, 3, 3))
+        np.testing.assert_array_equal(oc.sum(y, axes=1).numpy(), values.sum(1))
+        assert str(w.shape) == "3->9"
+
+    def test_a_parameter_stays_open_for_other_uses(self):
+        w = oc.param("w", output=9)
+        part = (w @ self.x)[..., :3]
+        wider = w @ oc.data(np.ones((8, 2, 3)), axes="boo")
+        assert shapes(part.sum() + wider.sum()) == {"w": "2,3->9"}
+
+    def test_a_hidden_dimension_is_missing_as_in_the_end(self):
+        hidden = oc.param("w1") @ self.x
+        with pytest.raises(oc.ShapeError, match=r"hidden dimension of `w1` \(its output axes\)"):
+            _ = (oc.param("w2", output=9) @ hidden)[..., :3]
+
+    def test_looking_decides_nothing(self):
+        _, y = self.scores()
+        assert tuple(y.shape) == (8, 9)
+        assert not y.shape.is_final
