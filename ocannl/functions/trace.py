@@ -80,12 +80,13 @@ def trace(
 
 
 def _misfit(errors: Sequence[tuple[dict[str, str], ShapeError]]) -> ShapeError:
-    """The error without ids, and beside it that of the first ids, if it is another one."""
-    (plain,) = [error for ids, error in errors if not ids]
-    ids, other = errors[0]
-    if str(other) == str(plain):
+    """The error without guesses, and beside it that of the first guess whose error is another one."""
+    (plain,) = [error for guess, error in errors if not guess]
+    others = [(guess, error) for guess, error in errors if str(error) != str(plain)]
+    if not others:
         return plain
-    return ShapeError(f"{plain}\nnor do shapes fit with ids, axes={ids}:\n{other}")
+    guess, other = others[0]
+    return ShapeError(f"{plain}\nnor do shapes fit with axes={guess}:\n{other}")
 
 
 def _traced(

@@ -33,13 +33,17 @@ def reshaped(value: Value, slot: str, sizes: Mapping[str, int]) -> Value:
 
 
 def reshaped_to(value: Value, sizes: Sequence[int]) -> Value:
-    """By sizes, of which one may be -1; all but the last are batch axes, and the last is the output axis."""
+    """By sizes, of which one may be -1; all but the last are batch axes, and the last is the output axis, but
+    for batch axes that become one: of ids, for example.
+    """
     axes = MemoryAxes(value)
     old = [axes.known_size(place) for place in axes.places]
     new = [integer(size, "a size", least=None) for size in sizes]
     if new.count(-1) == 1 and prod(new) and prod(old) % prod(new) == 0:
         new[new.index(-1)] = prod(old) // -prod(new)
-    rows: Rows = {"batch": new[:-1], "output": new[-1:], "input": []}
+    is_batch = len(new) == 1 and {place.row for place in axes.places} == {"batch"}
+    split = len(new) if is_batch else len(new) - 1
+    rows: Rows = {"batch": new[:split], "output": new[split:], "input": []}
     return _reshaped(value, axes, {"batch": old, "output": [], "input": []}, rows)
 
 

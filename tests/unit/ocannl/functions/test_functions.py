@@ -243,7 +243,7 @@ class TestSignatures:
         weighted = oc.function(lambda n, x: oc.einsum("b | o; b | o => b", n, x), ctx=ctx)
         with pytest.raises(oc.ShapeError) as caught:
             weighted(numbers, rows)
-        plain, _, ids = str(caught.value).partition("\nnor do shapes fit with ids, axes={'n': 'b'}:\n")
+        plain, _, ids = str(caught.value).partition("\nnor do shapes fit with axes={'n': 'b'}:\n")
         assert "n: 4    (it has no batch axes)" in plain
         assert "n: 4|    (it has no output axes)" in ids
         with pytest.raises(oc.ShapeError) as caught:
@@ -273,6 +273,12 @@ class TestSignatures:
         embed = nn.embedding(num=3, dim=4)
         mean = oc.function(lambda ids, y: nn.cross_entropy(embed(ids).mean(1), y), ctx=ctx)
         assert mean(np.zeros((2, 3), int), np.zeros(2, int)).shape == ()
+
+    def test_the_error_of_a_guess_is_told_beside_that_without_one(self, ctx: oc.Context):
+        embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)
+        loss = oc.function(lambda x, y: nn.cross_entropy(head(embed(x)), y[..., :1]), ctx=ctx)
+        with pytest.raises(oc.ShapeError, match=r"(?s)its output axes.*nor do shapes fit with axes="):
+            loss(np.zeros((4, 8), int), np.zeros((4, 8), int))
 
     def test_one_number_for_each_row_is_in_a_batch_axis_where_nothing_else_fits(self, ctx: oc.Context):
         """Targets of a regression; users, films and their ratings."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.tensors import Array
 
 import ocannl as oc
+from ocannl import nn
 
 CTX = oc.Context.cpu(1)
 
@@ -31,6 +32,15 @@ def test_by_sizes(before: tuple[int, ...], after: tuple[int, ...]):
     np.testing.assert_array_equal(CTX[y], array_of(*before).reshape(after))
     gradient = oc.grad((y * oc.data(array_of(*after))).sum(), x)
     np.testing.assert_array_equal(CTX[gradient], array_of(*before))
+
+
+def test_batch_axes_that_become_one_stay_batch_axes():
+    """Ids do, so that losses of all positions are means of rows."""
+    ids, scores = oc.data(np.arange(8).reshape(2, 4), axes="bb"), oc.data(array_of(2, 4, 9))
+    assert [str(ids.reshape(*sizes).shape) for sizes in ((-1,), (8,), (4, 2))] == ["8|", "8|", "4|2"]
+    assert str(scores.reshape(-1).shape) == "72"
+    loss, flat = nn.cross_entropy(scores, ids), nn.cross_entropy(scores.reshape(-1, 9), ids.reshape(-1))
+    np.testing.assert_allclose(CTX[flat], CTX[loss], rtol=1e-12)
 
 
 def test_no_elements():
