@@ -25,7 +25,7 @@ MOST_AXES, MOST_ELEMENTS = 5, 256
 
 @dataclass(frozen=True)
 class Box:
-    """The boxes that a bulk copy moves: they lie beside each other along the last axis, each with rows of 128 bytes.
+    """The boxes that a bulk copy moves: beside each other along the last axis, each with rows of 128 bytes.
 
     Attributes:
         sizes: the elements of each box along the axes of the node.
