@@ -69,6 +69,7 @@ class Function(Differentiable, Exclusive, Viewable):
         name: str,
         memory: TracedMemory | None = None,
     ) -> None:
+        _check_options(name, context, axes)
         functools.update_wrapper(self, function)
         self.function = function
         self._given_context = context
@@ -344,6 +345,19 @@ class Lowered(Viewable):
 
 def _has_tensors(args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
     return any(isinstance(leaf, Expression) for leaf in leaves_of((args, dict(named))))
+
+
+def _check_options(name: str, context: object, axes: Mapping[object, object]) -> None:
+    """Raises `ArgumentError` for a context that is none, and axes that are no letters by names."""
+    if not isinstance(context, Context | None):
+        raise ArgumentError(f"function `{name}`: ctx is a context, found {context!r}")
+    if not isinstance(axes, Mapping):
+        raise ArgumentError(f"function `{name}`: axes are letters by argument, found {axes!r}")
+    for path, letters in axes.items():
+        if not isinstance(path, str) or not isinstance(letters, str):
+            raise ArgumentError(
+                f"function `{name}`: axes are letters by argument, found {{{path!r}: {letters!r}}}"
+            )
 
 
 def _check_names(name: str, signature: inspect.Signature, names: Sequence[str]) -> None:

@@ -151,7 +151,7 @@ class Routine:
         return ours(t.tensor), theirs(t.values)
 
     def pair(self, t: Known) -> tuple[oc.Tensor, Array]:
-        same = [other for other in self.pool if tuple(other.tensor.shape) == tuple(t.tensor.shape)]
+        same = [other for other in self.pool if str(other.tensor.shape) == str(t.tensor.shape)]
         other = same[self.chance.integers(len(same))]
         ours, theirs = self.among(PAIRS)
         return ours(t.tensor, other.tensor), theirs(t.values, other.values)
