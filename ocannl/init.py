@@ -110,6 +110,7 @@ def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
 
 def kaiming(gain: float = math.sqrt(2.0)) -> Initializer:
     """Normal with variance gain^2 / fan_in (He et al., 2015); the default gain is for relu."""
+    number(gain, "gain", signed=True)
 
     def then(shape: Shape) -> random.Elementwise:
         std = gain / math.sqrt(fan_in(shape))
@@ -125,6 +126,7 @@ def within(bound: float) -> random.Elementwise:
 
 def xavier(gain: float = 1.0) -> Initializer:
     """Uniform with bound gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    number(gain, "gain", signed=True)
 
     def then(shape: Shape) -> random.Elementwise:
         return within(gain * math.sqrt(6.0 / (fan_in(shape) + fan_out(shape))))
@@ -134,10 +136,12 @@ def xavier(gain: float = 1.0) -> Initializer:
 
 def constant(value: float) -> Initializer:
     """The same number everywhere."""
-    number = float(value)
+    if not isinstance(value, bool | np.bool_):
+        number(value, "an initial value", signed=True)
+    filled = float(value)
 
     def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return np.broadcast_to(np.array(number).astype(dtype), shape.memory_sizes)
+        return np.broadcast_to(np.array(filled).astype(dtype), shape.memory_sizes)
 
     return Initializer(f"constant({value})", sample)
 

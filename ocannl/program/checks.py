@@ -9,6 +9,7 @@ import numpy as np
 
 from ocannl.program.errors import ArgumentError
 
+LARGEST_FLOAT = int(np.finfo(np.float64).max)
 LARGEST = 2**63 - 1
 """The greatest integer of a routine, which has 64 bits and a sign."""
 
@@ -47,6 +48,8 @@ def number(value: Any, what: str, *, signed: bool = False, below: float | None =
         value = cast("Any", value)[()]
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise ArgumentError(f"{what} is a number, found {value!r}")
+    if isinstance(value, int) and abs(value) > LARGEST_FLOAT:
+        raise ArgumentError(f"{what} is at most 1.8e308")
     if not (signed or value >= 0):
         raise ArgumentError(f"{what} is not negative, found {value!r}")
     if below is not None and value >= below:

@@ -250,7 +250,8 @@ def run(text: str) -> str | None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         is_own = last.filename == FILE or "numpy" in last.filename
         place = last.filename.rpartition("/ocannl/")[2]
-        told = FILE in str(error) if isinstance(error, TypeError) else "has no part" in str(error)
+        is_name = isinstance(error, AttributeError) and "has no part" in str(error)
+        told = is_name or (isinstance(error, AttributeError | TypeError) and FILE in str(error))
         return None if is_own or told else f"{type(error).__name__} at {place}:{last.lineno}: {error}"
     return None
 
