@@ -201,6 +201,8 @@ def _attention(
         if cache is None:
             return embed(queries), embed(keys), values, mask
         oc.infer(keys)
+        if not keys.shape.batch:
+            raise oc.ArgumentError(f"attention with a cache is along the last batch axis, found {x.shape}")
         count = keys.shape.array[-3]
         own = cache.next(w_k, count)
         place = (own.positions(count),) if pos_embed else ()

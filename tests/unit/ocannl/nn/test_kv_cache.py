@@ -79,6 +79,12 @@ def test_a_cache_has_a_length():
         nn.kv_cache(length=8).at(0, 9)
 
 
+def test_a_cache_is_along_an_axis_of_batch():
+    step = oc.function(attention(cache=nn.kv_cache(length=3)), oc.Context.cpu())
+    with pytest.raises(oc.ArgumentError, match="a cache is along the last batch axis, found 8"):
+        step(X[0, 0])
+
+
 @pytest.mark.parametrize(("window", "at_once"), [(3, 2), (5, 4)])
 @pytest.mark.parametrize("steps", [[1] * 6, [2, 1, 2, 1]])
 def test_a_window_keeps_its_positions_in_turn(window: int, at_once: int, steps: list[int]):
