@@ -103,11 +103,16 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
 
 
+def server(name: str) -> list[str]:
+    """The command of a process that serves a job."""
+    return [sys.executable, "-m", "support.fuzz_steadily", name, "--serve"]
+
+
 class Worker:
     """A process that runs cases."""
 
     def __init__(self, name: str, errors: TextIO) -> None:
-        command = [sys.executable, "-m", "support.fuzz_steadily", name, "--serve"]
+        command = server(name)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=TESTS, text=True
         )
