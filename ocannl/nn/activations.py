@@ -29,7 +29,7 @@ def gelu(x: oc.Tensor, *, approximate: str = "none") -> oc.Tensor:
         raise oc.ArgumentError(f"gelu is approximated by none or tanh, found {approximate!r}")
     if approximate == "tanh":
         return 0.5 * x * (1 + oc.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1 + oc.erf(x / math.sqrt(2)))
+    return 0.5 * x * (1 + oc.erf(math.sqrt(0.5) * x))
 
 
 def leaky_relu(x: oc.Tensor, *, slope: float = 0.01) -> oc.Tensor:

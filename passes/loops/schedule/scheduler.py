@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
@@ -26,6 +27,7 @@ from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
 from ocannl.passes.loops.schedule.remainders import Splitting, best_splitting, split_off_remainder
 from ocannl.passes.loops.schedule.strips import copied_in_strips, in_strips
 from ocannl.passes.loops.schedule.sum_blocks import add_in_blocks
+from ocannl.passes.loops.schedule.sum_ranges import best_range, split_in_ranges
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
 
 
@@ -43,6 +45,7 @@ class Scheduler:
         self.cheapest: dict[tuple[int, tuple[float, ...]], tuple[float, Choice] | None] = {}
         self.blockings: dict[int, tuple[Blocking | None, Choice]] = {}
         self.splittings: dict[int, Splitting | None] = {}
+        self.ranges: dict[int, int | None] = {}
         self.blocks: dict[tuple[int, Choice], tuple[tuple[str, int], ...]] = {}
 
     def begin(self, func: FuncOp, unwritten: frozenset[SSAValue], loop: Iterations | None = None) -> None:
@@ -62,9 +65,13 @@ class Scheduler:
             if self.run_on_matrix_unit(step):
                 return
             remainder = self.remainder_of(step)
+            ranges = self.ranges_of(step)
+            Rewriter.insert_op(ranges, InsertPoint.after(remainder or step))
             if remainder is not None:
                 self.add_blocks(remainder)
                 self.schedule(remainder)
+            for part in ranges:
+                self.schedule(part)
             self.add_blocks(step)
         nests = nests_of(step)
         chosen = choices or [None] * len(nests)
@@ -102,6 +109,17 @@ class Scheduler:
             self.splittings[key] = best_splitting(nest, self.target)
         splitting = self.splittings[key]
         return None if splitting is None else split_off_remainder(nest, splitting)
+
+    def ranges_of(self, nest: NestOp) -> list[NestOp]:
+        """The nests to which one leaves all ranges of its sum but the first, if that pays."""
+        if nest.schedule is not None or blocked_sum(nest, self.target) is not None:
+            return []
+        key = self.structures.number(nest)
+        if key not in self.ranges:
+            found = self.best(nest, key)
+            self.ranges[key] = None if found is None else best_range(nest, found[1], self.target)
+        size = self.ranges[key]
+        return [] if size is None else split_in_ranges(nest, size)
 
     def blocks_of(self, nest: NestOp) -> list[NestOp | GroupOp]:
         """The steps before a nest that add up its sum in blocks, if that pays."""
