@@ -1,4 +1,6 @@
-"""The kernels of a routine in the order in which they run, loops unrolled, with places of their arguments."""
+"""The kernels and exchanges of a routine in the order in which they run, loops unrolled, with places of their
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +38,16 @@ class KernelRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeRun:
+    """One run of the collective of a number; `step` is as that of a kernel."""
+
+    step: int
+    number: int
+    target: Place
+    source: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Looks at a flag of so many bytes: where it is 0, the plan goes on at number `stop`."""
 
@@ -50,7 +62,7 @@ class Look:
         return (number & (1 << (8 * self.bytes - 1)) - 1 if self.is_float else number) != 0
 
 
-Plan: TypeAlias = list[KernelRun | Look]
+Plan: TypeAlias = list[KernelRun | ExchangeRun | Look]
 
 
 def kernel_plan(routines: Sequence[RoutineDescription], layout: EntryLayout) -> Plan:
@@ -71,7 +83,7 @@ def kernel_plan(routines: Sequence[RoutineDescription], layout: EntryLayout) -> 
 @dataclass
 class _Planner:
     routines: Mapping[str, RoutineDescription]
-    plan: Plan = field(default_factory=list[KernelRun | Look])
+    plan: Plan = field(default_factory=list[KernelRun | ExchangeRun | Look])
 
     def add(
         self,
@@ -82,12 +94,16 @@ class _Planner:
     ) -> None:
         """Adds the steps of a routine, as a part of one step of the outermost one if that is given."""
         loops = {loop.step: loop for loop in routine.loops}
+        exchanges = {exchange.step: exchange for exchange in routine.collectives}
         bytes_of = {buffer.name: buffer.bytes for buffer in routine.buffers}
         kernels = iter(routine.kernels)
-        for number in range(len(loops) + len(routine.kernels)):
+        for number in range(routine.steps):
             own = number if step is None else step
             if number in loops:
                 self.add_loop(loops[number], places, indices, own)
+                continue
+            if (found := exchanges.get(number)) is not None:
+                self.plan.append(ExchangeRun(own, found.number, places[found.target], places[found.source]))
                 continue
             kernel = next(kernels)
             buffers = tuple(places[name] for name in kernel.buffers)

@@ -26,7 +26,7 @@ from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.passes.analysis.target import DEFAULT_TARGET
 from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
-from ocannl.runtime.kernel_plan import KernelRun, Plan, kernel_plan
+from ocannl.runtime.kernel_plan import KernelRun, Look, Plan, kernel_plan
 from ocannl.runtime.memory import ArgBlock, Entry, HostMemory
 
 FRAMEWORK = "Metal"
@@ -147,6 +147,7 @@ class MetalProgram:
                 continue
             self.run_together(waiting, slots)
             waiting = []
+            assert isinstance(step, Look), "no mesh has GPUs of Apple"
             slot, offset = step.place
             if not step.goes_on(ctypes.string_at(slots[slot] + offset, step.bytes)):
                 at = step.stop

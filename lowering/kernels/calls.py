@@ -13,7 +13,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, StoreOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def launches(func: FuncOp) -> Iterator[LaunchOp]:
     for step in func.body.block.ops:
         if isinstance(step, LaunchOp):
             yield step
-        elif not isinstance(step, NodeOp | RepeatOp):
+        elif not isinstance(step, NodeOp | RepeatOp | CollectiveOp):
             raise OcannlError(at_line(step, f"`{step.name}` is no kernel yet: run lower-loops-to-kernels"))
 
 

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
-from ocannl.dialects.loops import FuncOp, RepeatOp, StepOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, StepOp
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.arena import arena_range, has_own_memory
-from ocannl.lowering.entry import entry_layout
+from ocannl.lowering.entry import collectives, entry_layout
 from ocannl.lowering.kernels.calls import KernelCall, TensorMap
 from ocannl.passes.analysis.memory import byte_size
 
@@ -88,9 +89,21 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Collective:
+    """An exchange of ranks between kernels: the number of this step, as that of a loop; its number
+    among the collectives of all routines; and the buffers of the target and the source.
+    """
+
+    step: int
+    number: int
+    target: str
+    source: str
+
+
+@dataclass(frozen=True)
 class RoutineDescription:
     """A routine: its kernels, the buffers that they use, the bytes of its arena, its static indices with
-    their ranges, and the loops between the kernels.
+    their ranges, and the loops and collectives between the kernels.
     """
 
     name: str
@@ -99,6 +112,12 @@ class RoutineDescription:
     indices: Mapping[str, int | None]
     kernels: Sequence[Dispatch]
     loops: Sequence[Loop] = ()
+    collectives: Sequence[Collective] = ()
+
+    @property
+    def steps(self) -> int:
+        """The number of kernels, loops and collectives."""
+        return len(self.kernels) + len(self.loops) + len(self.collectives)
 
 
 def describe(
@@ -107,8 +126,9 @@ def describe(
     """The description of a routine that calls kernels in order."""
     steps = [op for op in operations_of(func.body.block) if isinstance(op, StepOp)]
     repeats = {step: number for number, step in enumerate(steps) if isinstance(step, RepeatOp)}
+    exchanges = {step: number for number, step in enumerate(steps) if isinstance(step, CollectiveOp)}
     used = dict.fromkeys(node for call in calls for node in call.nodes)
-    used |= dict.fromkeys(node for repeat in repeats for node in repeat.nodes)
+    used |= dict.fromkeys(node for step in (*repeats, *exchanges) for node in step.nodes)
     return RoutineDescription(
         func.sym_name.data,
         entry_layout(func).arena_bytes,
@@ -129,7 +149,16 @@ def describe(
             for call in calls
         ),
         tuple(_loop(repeat, number) for repeat, number in repeats.items()),
+        tuple(_collective(exchange, number) for exchange, number in exchanges.items()),
     )
+
+
+def _collective(exchange: CollectiveOp, step: int) -> Collective:
+    func = exchange.parent_op()
+    module = func and func.parent_op()
+    assert isinstance(module, ModuleOp)
+    names = [_node(node).label.data for node in (exchange.arrays[0], exchange.arrays[-1])]
+    return Collective(step, collectives(module).index(exchange), *names)
 
 
 def _loop(repeat: RepeatOp, step: int) -> Loop:
@@ -169,8 +198,12 @@ def _routine_text(routine: RoutineDescription) -> str:
         f"[\n{_rows(map(_part_text, parts))}]" for parts in (routine.buffers, routine.kernels)
     )
     head = json.dumps({"name": routine.name, "arena_bytes": routine.arena_bytes, "indices": routine.indices})
-    loops = f',\n"loops": {json.dumps([asdict(loop) for loop in routine.loops])}' if routine.loops else ""
-    return f'{head[:-1]},\n"buffers": {buffers},\n"kernels": {kernels}{loops}}}'
+    between = "".join(
+        f',\n"{name}": {json.dumps([asdict(step) for step in steps])}'
+        for name, steps in (("loops", routine.loops), ("collectives", routine.collectives))
+        if steps
+    )
+    return f'{head[:-1]},\n"buffers": {buffers},\n"kernels": {kernels}{between}}}'
 
 
 def _part_text(part: Buffer | Dispatch) -> str:
@@ -193,6 +226,7 @@ def descriptions(text: str) -> list[RoutineDescription]:
             routine["indices"],
             [_read_dispatch(kernel) for kernel in routine["kernels"]],
             [_read_loop(loop) for loop in routine.get("loops", ())],
+            [Collective(**step) for step in routine.get("collectives", ())],
         )
         for routine in found["routines"]
     ]

@@ -1,5 +1,6 @@
 // RUN: ocannl-opt -p lower-texpr-to-assign %s | filecheck %s
 // RUN: ocannl-opt -p lower-texpr-to-assign,lower-assign-to-loops,plan-memory -t llvm %s | filecheck %s --check-prefix=LLVM
+// RUN: ocannl-opt -p lower-texpr-to-assign,lower-assign-to-loops,plan-memory,lower-loops-to-kernels -t ptx %s | filecheck %s --check-prefix=PTX
 
 // Few bytes go to all ranks, which sum them. Parts that do not fit are packed, and rows are unpacked.
 
@@ -44,6 +45,11 @@ texpr.routine @large mesh (data = 4) {
 }
 
 // Uneven parts are along the axis that has the least beyond its end.
+
+// Between kernels for a GPU the host has NCCL do it: the steps, and the numbers of collectives.
+// PTX: "name": "large"
+// PTX: "function": "large_sum_part"
+// PTX: "collectives": [{"step": 0, "number": 3, "target": "sum_rows", "source": "part"}, {"step": 2, "number": 4, "target": "sum", "source": "sum_part"}]
 
 // CHECK-LABEL: assign.routine @uneven mesh (data = 4)
 texpr.routine @uneven mesh (data = 4) {
