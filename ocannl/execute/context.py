@@ -17,7 +17,7 @@ from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedErr
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.inference import commit, decided, infer
-from ocannl.execute.meshes import mesh_device, put_on_mesh
+from ocannl.execute.meshes import gpu_mesh_device, mesh_device, put_on_mesh
 from ocannl.execute.no_value import in_other_contexts
 from ocannl.execute.node import Node
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
@@ -159,16 +159,22 @@ class Context(TensorMemory):
         return Context("emulated_gpu", 1, NativeDevice(Emulation(order, check)), tf32=tf32, arch=arch)
 
     @staticmethod
-    def cuda(device: int = 0, *, tf32: bool = False) -> Context:
-        """An NVIDIA GPU, by its number. Raises `DeviceError` where there is none, or its driver or the
-        package for it is missing.
+    def cuda(device: int | None = None, *, tf32: bool = False, mesh: Mesh | None = None) -> Context:
+        """An NVIDIA GPU, by its number, by default 0. Raises `DeviceError` where there is none, or its driver
+        or the package for it is missing.
 
         A call of a routine returns when its kernels are launched; reading a value waits for them. Errors on
         the GPU are raised by a later call. With `tf32`, products of f32 may be summed on tensor cores, which
         round operands to 10 bits of mantissa.
+
+        On a `mesh`, each rank has a GPU, as a CPU by `Context.cpu`: the ranks of a machine have its GPUs in
+        their order, from number `device` on. They talk through NCCL.
         """
-        number = integer(device, "the number of a GPU")
-        return Context("cuda", 1, CudaDevice(number), tf32=tf32)
+        number = None if device is None else integer(device, "the number of a GPU")
+        if mesh is None:
+            return Context("cuda", 1, CudaDevice(number or 0), tf32=tf32)
+        gpus = gpu_mesh_device(number, mesh)
+        return Context("cuda", 1, gpus, tf32=tf32, arch=gpus.gpus[0].arch, mesh=mesh)
 
     @staticmethod
     def metal() -> Context:

@@ -14,11 +14,13 @@ from ocannl.program.location import here
 from ocannl.program.mesh import Mesh
 from ocannl.program.values import Value
 from ocannl.runtime.collectives.device import MeshDevice
+from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.collectives.memory import MeshMemory
 from ocannl.runtime.collectives.mpi import mpi_engine
 from ocannl.runtime.collectives.threads import ThreadsEngine
 from ocannl.runtime.cpu.native import NativeDevice
+from ocannl.runtime.cuda.mesh import CudaMesh, cuda_mesh
 from ocannl.runtime.device import Device
 
 
@@ -26,8 +28,19 @@ def mesh_device(base: NativeDevice, mesh: Mesh) -> MeshDevice:
     """The device of the ranks in this process. Raises `DeviceError` for `"mpi"` where mpi4py is missing, or
     where there are not as many processes as ranks.
     """
+    return MeshDevice(base, Grid(mesh.sizes), _engine(mesh))
+
+
+def gpu_mesh_device(first: int | None, mesh: Mesh) -> CudaMesh:
+    """The GPUs of the ranks in this process: those of its machine in the order of ranks, from the `first` on.
+    Raises `DeviceError` as `mesh_device` does, and where there are not as many GPUs.
+    """
+    return cuda_mesh(Grid(mesh.sizes), _engine(mesh), first)
+
+
+def _engine(mesh: Mesh) -> Engine:
     make = ThreadsEngine if mesh.engine == "threads" else mpi_engine
-    return MeshDevice(base, Grid(mesh.sizes), make(mesh.ranks, mesh.timeout))
+    return make(mesh.ranks, mesh.timeout)
 
 
 def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]) -> None:

@@ -113,11 +113,13 @@ def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Seque
 
 
 def _kernel_rows(func: FuncOp) -> Iterator[tuple[StepOp, tuple[str, ...]]]:
-    """The row of each kernel and loop; the kernels of a loop follow it."""
+    """The row of each kernel, loop and collective; the kernels of a loop follow it."""
     for op in func.body.block.ops:
         if isinstance(op, LaunchOp):
             spaces = [space_text(space.data) for space in (op.grid, op.block, op.registers)]
             yield op, (op.label.data, *spaces, str(op.shared_bytes))
+        elif isinstance(op, CollectiveOp):
+            yield op, (op.kind.data, f"over {op.mesh.data}", "", "", "")
         elif isinstance(op, RepeatOp):
             yield op, (f"@{op.body.data}", f"{op.index.data}={op.count.data}", "", "", "")
             for inner, (label, *cells) in _kernel_rows(op.func):

@@ -1,9 +1,9 @@
-"""Devices of several ranks: one CPU each."""
+"""Devices of several ranks: the CPU for each, or what a subclass has."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from numpy.typing import DTypeLike
@@ -11,22 +11,37 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.collectives.engine import Engine
+from ocannl.runtime.collectives.exchanger import Exchanger
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.collectives.memory import MeshMemory
-from ocannl.runtime.collectives.run import MeshRun
-from ocannl.runtime.cpu.native import ForeignProgram, NativeDevice, NativeProgram
-from ocannl.runtime.interface import Interface
+from ocannl.runtime.collectives.run import MeshRun, RankDevice, RankExchanger, RankProgram
+from ocannl.runtime.cpu.native import ForeignProgram
+from ocannl.runtime.interface import Exchange, Interface
 from ocannl.runtime.memory import ArgBlock
 
 
 @dataclass(frozen=True)
 class MeshDevice:
-    """The CPUs of the ranks of a mesh. Each rank runs its part of a routine on its parts of memory."""
+    """The devices of the ranks of a mesh, of which `base` is one. Each rank runs its part of a routine on its
+    parts of memory.
+    """
 
-    base: NativeDevice
+    base: RankDevice
     grid: Grid
     engine: Engine
-    name: str = ""
+
+    @property
+    def devices(self) -> Sequence[RankDevice]:
+        """Those of the ranks of this process: one CPU for all."""
+        return [self.base] * len(self.engine.ranks)
+
+    def exchanger(self, rank: int, exchanges: Sequence[Exchange]) -> RankExchanger:
+        """The object that a rank's part of a routine calls for its collectives."""
+        return Exchanger(self.engine, self.grid, rank, exchanges)
+
+    @property
+    def name(self) -> str:
+        return self.base.name
 
     @property
     def language(self) -> str:
@@ -41,7 +56,8 @@ class MeshDevice:
         return self.base.target
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> MeshMemory:
-        return MeshMemory(self.engine, self.grid, self.base.memory, shape, dtype)
+        makes = [device.memory for device in self.devices]
+        return MeshMemory(self.engine, self.grid, makes, shape, dtype)
 
     def once(self, action: Callable[[], object]) -> None:
         """Does something in the process of rank 0, while those of other ranks wait for it."""
@@ -50,24 +66,34 @@ class MeshDevice:
         self.engine.check_same("what rank 0 does for all", b"done")
 
     def synchronize(self) -> None:
-        """A run has ended when its call returns."""
+        for device in self.devices:
+            device.synchronize()
 
     def text(self, module: ModuleOp) -> str:
         return self.base.text(module)
 
     def program(self, text: str, interface: Interface) -> MeshProgram | ForeignProgram:
         self.engine.check_same(f"routine {interface.name!r}", hashlib.blake2b(text.encode()).digest())
-        found = self.base.program(text, interface.stages[0] if interface.stages else interface)
-        return found if isinstance(found, ForeignProgram) else MeshProgram(found, interface, self)
+        own = interface.stages[0] if interface.stages else interface
+        apart = {id(device): device for device in self.devices}
+        made = {key: device.program(text, own) for key, device in apart.items()}
+        programs: list[RankProgram] = []
+        for device in self.devices:
+            program = made[id(device)]
+            if isinstance(program, ForeignProgram):
+                return program
+            programs.append(program)
+        return MeshProgram(programs, interface, self)
 
 
 @dataclass(frozen=True)
 class MeshProgram:
-    """A routine that every rank runs."""
+    """A routine that every rank runs: its programs for the ranks of this process."""
 
-    program: NativeProgram
+    programs: Sequence[RankProgram]
     interface: Interface
     device: MeshDevice
 
     def bind(self, args: ArgBlock) -> MeshRun:
-        return MeshRun(self.program, self.interface, self.device.engine, self.device.grid, args)
+        device = self.device
+        return MeshRun(self.programs, self.interface, device.engine, device.grid, args, device.exchanger)

@@ -50,6 +50,10 @@ class Engine(Protocol):
         """Waits until what the ranks of this process have sent needs nothing of them any more."""
         ...
 
+    def wait(self, rank: int, group: Sequence[int], is_done: Callable[[], bool], line: str) -> None:
+        """Waits for what a rank does with others in another way, as on a GPU. Raises `RankLost`."""
+        ...
+
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
         """Calls a function for each rank of this process. Raises the error of the first rank that failed."""
         ...

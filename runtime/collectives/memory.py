@@ -14,10 +14,10 @@ from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.routine import STAGE
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.grid import Grid
-from ocannl.runtime.memory import HostMemory
+from ocannl.runtime.device import Memory
 
 Splits = tuple[SplitAxis, ...]
-Make = Callable[[tuple[int, ...], DTypeLike], HostMemory]
+Make = Callable[[tuple[int, ...], DTypeLike], Memory]
 
 
 class MeshMemory:
@@ -28,7 +28,7 @@ class MeshMemory:
     """
 
     def __init__(
-        self, engine: Engine, grid: Grid, make: Make, shape: tuple[int, ...], dtype: DTypeLike
+        self, engine: Engine, grid: Grid, makes: Sequence[Make], shape: tuple[int, ...], dtype: DTypeLike
     ) -> None:
         self.engine = engine
         self.grid = grid
@@ -37,9 +37,10 @@ class MeshMemory:
         self.splits: Splits = ()
         self.stages: tuple[int, ...] = ()
         """The stages whose ranks have it; none where all have."""
-        self.parts: list[HostMemory] = []
+        self.parts: list[Memory] = []
         """Those of the ranks in this process, once it is placed."""
-        self._make = make
+        self._makes = makes
+        """The functions that make those of each rank in this process."""
         self._whole: NDArray[Any] | None = None
         """Its initial values, where they are not 0."""
 
@@ -50,7 +51,7 @@ class MeshMemory:
 
     def place(
         self, splits: Splits, what: str, stages: tuple[int, ...] = (), *, written: bool = False
-    ) -> Sequence[HostMemory]:
+    ) -> Sequence[Memory]:
         """The parts of the ranks of this process. Raises `DeviceError` where another routine has placed it
         otherwise. What no code writes comes to further stages that read it.
         """
@@ -62,7 +63,10 @@ class MeshMemory:
         if not self.parts:
             self.splits, self.stages = splits, stages
             sizes = self.grid.part_sizes(self.shape, splits)
-            self.parts = [self._make(sizes if own else self._nothing, self.dtype) for own in self._holds]
+            self.parts = [
+                make(sizes if own else self._nothing, self.dtype)
+                for make, own in zip(self._makes, self._holds, strict=True)
+            ]
             if self._whole is not None:
                 self._set_parts(self._whole)
                 self._whole = None
@@ -99,12 +103,14 @@ class MeshMemory:
     def _set_parts(self, whole: NDArray[Any]) -> None:
         for rank, part, holds in zip(self.engine.ranks, self.parts, self._holds, strict=True):
             if holds:
-                part.array[...] = self.grid.cut(whole, self.splits, rank)
+                part.write(self.grid.cut(whole, self.splits, rank))
 
     def read(self) -> NDArray[Any]:
         if not self.parts:
             return np.zeros(self.shape, self.dtype) if self._whole is None else self._whole.copy()
-        return self.joined([part.array for part in self.parts])
+        if not self.splits and not self.stages:
+            return self.parts[0].read()
+        return self.joined([part.read() for part in self.parts])
 
     def joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The whole of arrays like the parts, which may have further axes before theirs."""
@@ -143,7 +149,7 @@ class MeshMemory:
         if 0 in self.shape:
             return np.zeros(self.shape, self.dtype)
         inside, _ = self.grid.places(self.shape, self.splits, rank)
-        return self.parts[[*self.engine.ranks].index(rank)].array[inside]
+        return self.parts[[*self.engine.ranks].index(rank)].read()[inside]
 
     def held(self) -> list[tuple[slice, ...]]:
         """Where in the whole the parts of this process are."""
@@ -159,8 +165,9 @@ class MeshMemory:
             if not holds:
                 continue
             inside, _ = self.grid.places(self.shape, self.splits, rank)
-            part.array[...] = 0
-            part.array[inside] = array
+            values = np.zeros(part.shape, self.dtype)
+            values[inside] = array
+            part.write(values)
 
     def write(self, values: ArrayLike) -> None:
         whole = np.empty(self.shape, self.dtype)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.runtime.collectives.engine import Bytes
 from ocannl.runtime.collectives.lost_ranks import names
-from ocannl.runtime.collectives.mpi_wait import Wait
+from ocannl.runtime.collectives.mpi_wait import Elsewhere, Wait
 from ocannl.runtime.collectives.mpi_world import world
 
 R = TypeVar("R")
@@ -69,6 +69,11 @@ class MpiEngine:
     def receive(self, rank: int, peer: int, number: int, target: Bytes, line: str) -> None:
         request = self.world.Irecv(target, peer, FIRST_MESSAGE + number % MESSAGES)
         Wait(self.world, self.timeout, line, self._sent).until([(peer, request)])
+
+    def wait(self, rank: int, group: Sequence[int], is_done: Callable[[], bool], line: str) -> None:
+        elsewhere = Elsewhere(is_done)
+        peers = [(peer, elsewhere) for peer in group if peer != rank]
+        Wait(self.world, self.timeout, line, self._sent).until(peers)
 
     def flush(self) -> None:
         if self._messages:

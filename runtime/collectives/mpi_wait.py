@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,6 +16,16 @@ BUSY_SECONDS, PAUSE_SECONDS = 1e-3, 5e-5
 CALL, TAG = 0.8, 1
 
 Requests: TypeAlias = Sequence[tuple[int, Any]]
+
+
+@dataclass
+class Elsewhere:
+    """Something that happens outside of MPI, as a request whose `Test` looks whether it is done."""
+
+    is_done: Callable[[], bool]
+
+    def Test(self) -> bool:
+        return self.is_done()
 
 
 @dataclass

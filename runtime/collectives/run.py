@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
@@ -12,20 +12,47 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.routine import STAGE
 from ocannl.runtime.collectives.engine import Engine
-from ocannl.runtime.collectives.exchanger import Exchanger
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.collectives.memory import MeshMemory
-from ocannl.runtime.cpu.native import NativeProgram
-from ocannl.runtime.device import Memory
-from ocannl.runtime.interface import Interface
+from ocannl.runtime.cpu.native import ForeignProgram, NativeProgram
+from ocannl.runtime.device import Device, Memory, Program, Run
+from ocannl.runtime.host.run import Failures
+from ocannl.runtime.interface import Exchange, Interface
 from ocannl.runtime.memory import ArgBlock
+
+
+class RankExchanger(Failures, Protocol):
+    """The collectives of one rank in a routine."""
+
+    @property
+    def address(self) -> int:
+        """That of the function that compiled code calls; 0 where none does."""
+        ...
+
+
+class RankProgram(Program, Protocol):
+    """A routine of ranks, on a device of one of them."""
+
+    def bind(self, args: ArgBlock, exchanger: Any = None) -> Run: ...
+
+
+class RankDevice(Device, Protocol):
+    """A device of ranks."""
+
+    def program(self, text: str, interface: Interface) -> RankProgram | ForeignProgram: ...
 
 
 class MeshRun:
     """A routine on a block of arguments for all ranks: memory that they share, and static indices."""
 
     def __init__(
-        self, program: NativeProgram, interface: Interface, engine: Engine, grid: Grid, args: ArgBlock
+        self,
+        programs: Sequence[RankProgram],
+        interface: Interface,
+        engine: Engine,
+        grid: Grid,
+        args: ArgBlock,
+        exchanger: Callable[[int, Sequence[Exchange]], RankExchanger],
     ) -> None:
         self.args = args
         self.engine = engine
@@ -34,8 +61,8 @@ class MeshRun:
         self._staged = bool(interface.stages)
         parts = self._parts(interface)
         self._ranks = [
-            RankRun(program, interface, engine, grid, rank, args, {n: own[k] for n, own in parts.items()})
-            for k, rank in enumerate(engine.ranks)
+            RankRun(program, interface, grid, rank, args, {n: own[k] for n, own in parts.items()}, exchanger)
+            for k, (program, rank) in enumerate(zip(programs, engine.ranks, strict=True))
         ]
 
     def _parts(self, interface: Interface) -> dict[str, Sequence[Any]]:
@@ -94,17 +121,18 @@ class RankRun:
 
     def __init__(
         self,
-        program: NativeProgram,
+        program: RankProgram,
         interface: Interface,
-        engine: Engine,
         grid: Grid,
         rank: int,
         given: ArgBlock,
         memory: Mapping[str, Any],
+        exchanger: Callable[[int, Sequence[Exchange]], RankExchanger],
     ) -> None:
         whole = interface.layout
         if interface.stages:
             interface = interface.stages[grid.place(rank)[STAGE]]
+            assert isinstance(program, NativeProgram)
             program = program.entry(interface.name)
         layout = interface.layout
         self._shift = layout.index_slot - whole.index_slot
@@ -113,7 +141,7 @@ class RankRun:
             self.args.set_address(slot, memory[label].address, memory[label])
         if layout.is_parallel:
             self.args.set_address(layout.team_slot, given.index(whole.team_slot), given)
-        self.exchanger = Exchanger(engine, grid, rank, interface.exchanges)
+        self.exchanger = exchanger(rank, interface.exchanges)
         if layout.exchanges:
             self.args.set_address(layout.engine_slot, self.exchanger.address, self.exchanger)
         place = {f"{axis}.rank": at for axis, at in grid.place(rank).items()}

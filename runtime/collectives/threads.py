@@ -16,6 +16,8 @@ from ocannl.runtime.collectives.engine import Bytes, RankLost
 from ocannl.runtime.collectives.lost_ranks import Waiting, absence_text
 
 R = TypeVar("R")
+PAUSE_SECONDS = 5e-5
+"""Between looks at what happens elsewhere."""
 
 
 class ThreadsEngine:
@@ -88,6 +90,19 @@ class ThreadsEngine:
 
     def flush(self) -> None:
         """Nothing: messages are in the memory of this process."""
+
+    def wait(self, rank: int, group: Sequence[int], is_done: Callable[[], bool], line: str) -> None:
+        deadline = time.monotonic() + self.timeout
+        with self._lock:
+            self._waiting[rank] = Waiting(tuple(group), line)
+        while not is_done():
+            if self._has_failed or time.monotonic() > deadline:
+                with self._lock:
+                    self._absence = self._absence or absence_text(rank, self._waiting, self.timeout)
+                raise RankLost(f"{line}: {self._absence}")
+            time.sleep(PAUSE_SECONDS)
+        with self._lock:
+            self._waiting.pop(rank, None)
 
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
         futures = [self._pool.submit(function) for function in functions]

@@ -74,9 +74,9 @@ class NativeProgram:
         """Another routine of the same text."""
         return replace(self, function=self.code.address(entry_symbol(name)))
 
-    def bind(self, args: ArgBlock, failures: Failures | None = None) -> NativeRun:
-        """`failures` raises the errors of what runs call."""
-        return NativeRun(self, args, failures)
+    def bind(self, args: ArgBlock, exchanger: Failures | None = None) -> NativeRun:
+        """`exchanger` raises the errors of what runs call."""
+        return NativeRun(self, args, exchanger)
 
 
 class NativeRun(HostRun):

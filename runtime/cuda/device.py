@@ -47,8 +47,7 @@ class CudaDevice(Gpu):
         kernels = {kernel.function: kernel for routine in routines for kernel in routine.kernels}
         functions = {name: self.function(module, kernel) for name, kernel in kernels.items()}
         plan = kernel_plan(routines, interface.layout)
-        steps = len(routines[-1].kernels) + len(routines[-1].loops)
-        program = CudaProgram(self, interface.name, plan, steps, interface.layout, functions)
+        program = CudaProgram(self, interface.name, plan, routines[-1].steps, interface.layout, functions)
         weakref.finalize(program, self.unload, module)
         return program
 

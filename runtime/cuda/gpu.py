@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,8 @@ class Gpu:
         self.is_synchronous = is_on("cuda_sync")
         self.running: dict[str, None] = {}
         """The names of the routines that were launched since the stream was last waited for."""
+        self.before_waiting: Callable[[], None] = do_nothing
+        """Waits for other ranks of a mesh, which may be lost: waits for the stream itself have no end."""
         self.handle = find_device(driver, number)
         self.name: str = self.ask("cuDeviceGetName", 128, self.handle).split(b"\0", 1)[0].decode()
         self.arch = arch_of(self.name, self.capability())
@@ -128,6 +131,7 @@ class Gpu:
 
     def read(self, address: int, array: NDArray[Any]) -> None:
         """Reads as many bytes as a C-contiguous array has, after all launches. Raises `DeviceError`."""
+        self.before_waiting()
         self.enter()
         if array.nbytes:
             arguments = array.ctypes.data, address, array.nbytes, self.stream
@@ -136,6 +140,7 @@ class Gpu:
 
     def synchronize(self, failure: str = "the GPU failed") -> None:
         """Waits for all launches. Raises `DeviceError` for errors since the last time."""
+        self.before_waiting()
         self.enter()
         self.call(failure, "cuStreamSynchronize", self.stream)
         self.running.clear()
@@ -171,6 +176,7 @@ class CudaMemory:
 
     def write(self, values: ArrayLike) -> None:
         device = self.device
+        device.before_waiting()
         device.enter()
         host = np.empty(self.shape, self.dtype)
         host[...] = values
@@ -186,6 +192,7 @@ class CudaMemory:
         found = array_on_gpu(values)
         if found is None or found[1:] != (self.shape, self.dtype):
             return False
+        self.device.before_waiting()
         self.device.enter()
         # The other library may have written it in a stream of its own.
         self.device.ask("cuCtxSynchronize")
@@ -194,6 +201,10 @@ class CudaMemory:
             self.device.call("the GPU cannot be written", "cuMemcpyDtoDAsync", *arguments)
         self.device.synchronize()
         return True
+
+
+def do_nothing() -> None:
+    """Nothing, as a GPU that talks to no other waits for its own work alone."""
 
 
 def array_on_gpu(values: object) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
@@ -248,13 +259,18 @@ class SharedMemory:
 
 def find_device(driver: Driver, number: int) -> Any:
     """The GPU of a number. Raises `DeviceError`, with the numbers that there are."""
-    count = int(driver.call(NO_GPU, "cuDeviceGetCount"))
+    count = count_devices(driver)
     if not count:
         raise DeviceError(NO_GPU)
     if not 0 <= number < count:
         found = "GPU 0 only" if count == 1 else f"GPUs 0 to {count - 1}"
         raise DeviceError(f"there is no GPU {number}: this machine has {found}")
     return driver.call(f"GPU {number} cannot be used", "cuDeviceGet", number)
+
+
+def count_devices(driver: Driver) -> int:
+    """The number of GPUs that this process sees."""
+    return int(driver.call(NO_GPU, "cuDeviceGetCount"))
 
 
 def arch_of(name: str, capability: tuple[int, int]) -> str:

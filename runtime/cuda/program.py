@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.entry import EntryLayout
+from ocannl.runtime.cuda.bound_steps import BoundExchange, BoundLaunch, Exchanging
 from ocannl.runtime.cuda.dependences import dependences
 from ocannl.runtime.cuda.gpu import Gpu
-from ocannl.runtime.cuda.graph import KernelGraph, Launch
+from ocannl.runtime.cuda.graph import KernelGraph
 from ocannl.runtime.cuda.record import Recorder
 from ocannl.runtime.device import Memory
-from ocannl.runtime.kernel_plan import Index, KernelRun, Look, Plan
+from ocannl.runtime.kernel_plan import ExchangeRun, KernelRun, Look, Plan
 from ocannl.runtime.memory import ArgBlock
 
 
@@ -45,97 +46,107 @@ class CudaProgram:
         self.layout = layout
         self.functions = functions
 
-    def bind(self, args: ArgBlock) -> CudaRun:
-        return CudaRun(self, args)
+    def bind(self, args: ArgBlock, exchanger: Exchanging | None = None) -> CudaRun:
+        """`exchanger` is for a routine of several ranks."""
+        return CudaRun(self, args, exchanger)
 
     @cached_property
-    def dependences(self) -> list[list[int]]:
-        """For each kernel the numbers of those that it waits for; of a plan without flags."""
-        return dependences([step for step in self.plan if isinstance(step, KernelRun)])
+    def dependences(self) -> list[list[list[int]]]:
+        """For each kernel the numbers of those that it waits for; of a plan without flags. It is in parts,
+        between which ranks exchange something.
+        """
+        parts: list[list[KernelRun]] = [[]]
+        for step in self.plan:
+            if isinstance(step, ExchangeRun):
+                parts.append([])
+            elif isinstance(step, KernelRun):
+                parts[-1].append(step)
+        return [dependences(part) for part in parts]
 
 
-class BoundLaunch(Launch):
-    """A kernel whose arguments are slots of a routine's, and indices of loops."""
-
-    def __init__(self, program: CudaProgram, run: KernelRun, args: ArgBlock) -> None:
-        self.step = run.step
-        self.where = [i if i.slot is None else Index(i.slot - program.layout.index_slot) for i in run.indices]
-        self.is_indexed = any(index.slot is not None for index in run.indices)
-        self.indices = [
-            index.value if index.slot is None else args.index(index.slot) for index in run.indices
-        ]
-        addresses = [int(args.slots[slot]) + offset for slot, offset in run.buffers]
-        values = np.array([*addresses, *self.indices], np.int64)
-        super().__init__(program.device, run.kernel, program.functions[run.kernel.function], values)
-
-    def take(self, indices: Sequence[int]) -> bool:
-        """Sets the kernel's indices from those of the routine; returns whether one of them has changed."""
-        now = [index.value if index.slot is None else indices[index.slot] for index in self.where]
-        if now == self.indices:
-            return False
-        self.indices = now
-        self.values[len(self.values) - len(now) :] = now
-        return True
+Step: TypeAlias = BoundLaunch | BoundExchange | Look
 
 
 class CudaRun:
-    """A routine on a block of arguments: a graph of its kernels, which is launched and not waited for.
+    """A routine on a block of arguments: a graph of its kernels, which is launched and not waited for. Where
+    ranks exchange something, that comes between two graphs in the same stream.
 
     Where a loop has a flag, the host launches kernel by kernel, and waits where it looks at the flag.
     """
 
-    def __init__(self, program: CudaProgram, args: ArgBlock) -> None:
+    def __init__(self, program: CudaProgram, args: ArgBlock, exchanger: Exchanging | None) -> None:
         self.program = program
         self.device = program.device
         self.args = args
         self.name = program.name
+        self.exchanger = exchanger
         self.steps = self.new_steps()
         self.launches = [step for step in self.steps if isinstance(step, BoundLaunch)]
-        self.has_flags = len(self.launches) < len(self.steps)
+        self.has_flags = any(isinstance(step, Look) for step in self.steps)
         self.call: Callable[[], None] = (
-            self.run_one_by_one if self.device.is_synchronous or self.has_flags else self.launch_graph
+            self.run_one_by_one if self.device.is_synchronous or self.has_flags else self.launch_parts
         )
-        self.graph: KernelGraph | None = None
-        self.indexed: list[tuple[BoundLaunch, Any]] = []
+        self.parts: list[KernelGraph | BoundExchange] = []
+        """The graphs and exchanges that a run launches, once they are built."""
+        self.indexed: list[tuple[BoundLaunch, KernelGraph, Any]] = []
         layout = program.layout
         self.index_slots = args.slots[layout.index_slot : layout.index_slot + len(layout.indices)]
         self.indices: list[int] = self.index_slots.tolist()
 
-    def new_steps(self) -> list[BoundLaunch | Look]:
-        """All kernels in order, with the present values of indices, and the looks at flags between them."""
-        plan = self.program.plan
-        return [s if isinstance(s, Look) else BoundLaunch(self.program, s, self.args) for s in plan]
+    def new_steps(self) -> list[Step]:
+        """All kernels in order, with the present values of indices, and what is between them."""
+        return [self.bound(step) for step in self.program.plan]
 
-    def launch_graph(self) -> None:
+    def bound(self, step: KernelRun | ExchangeRun | Look) -> Step:
+        if isinstance(step, Look):
+            return step
+        if isinstance(step, ExchangeRun):
+            assert self.exchanger is not None, "routines of ranks are bound with what exchanges"
+            return BoundExchange(step, self.exchanger, self.args)
+        program = self.program
+        return BoundLaunch(self.device, step, program.functions, program.layout, self.args)
+
+    def launch_parts(self) -> None:
         """Launches all kernels at once, after it has set the arguments of those with a changed index."""
-        if not self.launches:
+        if not self.steps:
             return
-        if self.graph is None:
+        if not self.parts:
             self.device.enter()
-            self.graph = self.build_graph()
+            self.parts = self.build_parts()
         if self.indexed:
-            self.set_indices(self.graph)
+            self.set_indices()
         self.device.running[self.name] = None
-        self.graph.launch()
+        for part in self.parts:
+            part.launch()
 
-    def build_graph(self) -> KernelGraph:
-        """A graph of all kernels, in which each waits for those whose memory it needs."""
+    def build_parts(self) -> list[KernelGraph | BoundExchange]:
+        """Graphs of kernels, in which each waits for those whose memory it needs, and exchanges."""
+        launches = iter(self.launches)
+        exchanges = iter([step for step in self.steps if isinstance(step, BoundExchange)])
+        parts: list[KernelGraph | BoundExchange] = []
+        for waiting in self.program.dependences:
+            if waiting:
+                parts.append(self.graph_of(list(itertools.islice(launches, len(waiting))), waiting))
+            parts += itertools.islice(exchanges, 1)
+        return parts
+
+    def graph_of(self, launches: Sequence[BoundLaunch], waiting: Sequence[Sequence[int]]) -> KernelGraph:
         graph = KernelGraph(self.device)
         nodes: list[Any] = []
-        for launch, before in zip(self.launches, self.program.dependences, strict=True):
+        for launch, before in zip(launches, waiting, strict=True):
             node = graph.add(launch, [nodes[number] for number in before])
             nodes.append(node)
             if launch.is_indexed:
-                self.indexed.append((launch, node))
+                self.indexed.append((launch, graph, node))
         graph.finish()
         return graph
 
-    def set_indices(self, graph: KernelGraph) -> None:
+    def set_indices(self) -> None:
         indices: list[int] = self.index_slots.tolist()
         if indices != self.indices:
             self.indices = indices
             self.device.enter()
-            for launch, node in self.indexed:
+            for launch, graph, node in self.indexed:
                 if launch.take(indices):
                     graph.set_arguments(node, launch)
 
@@ -150,6 +161,8 @@ class CudaRun:
             if isinstance(step, BoundLaunch):
                 step.take(indices)
                 step.alone() if self.device.is_synchronous else step.start()
+            elif isinstance(step, BoundExchange):
+                step.launch()
             elif not self.goes_on(step):
                 at = step.stop
 
@@ -199,25 +212,40 @@ class CudaRun:
         device = self.device
         device.enter()
         with ExitStack() as stack:
-            idle, *events = [new_event(device, stack) for _ in range(len(self.launches) + 2)]
-            graph = KernelGraph(device)
-            graph.add_event(idle)
-            graph.add_event(events[0])
-            launches = [step for step in self.new_steps() if isinstance(step, BoundLaunch)]
-            for launch, event in zip(launches, events[1:], strict=True):
-                graph.add(launch)
-                graph.add_event(event)
-            graph.finish()
+            idle, *events = [new_event(device, stack) for _ in range(len(self.steps) + 2)]
+            parts = self.timed_parts(idle, events)
             spent: list[list[float]] = []
             for _ in range(runs + 1):
-                graph.launch()
+                for part in parts:
+                    part.launch()
                 device.synchronize(f"routine {self.name!r} failed")
                 spent.append([elapsed(device, *pair) for pair in itertools.pairwise([idle, *events])])
         # A loop without kernels has a time, too.
         found = np.zeros(self.program.steps)
         between, *times = np.median(np.array(spent[1:]), axis=0)
-        np.add.at(found, [launch.step for launch in launches], np.maximum(np.array(times) - between, 0))
+        owners = [step.step for step in self.steps if not isinstance(step, Look)]
+        np.add.at(found, owners, np.maximum(np.array(times) - between, 0))
         return found.tolist()
+
+    def timed_parts(self, idle: Any, events: Sequence[Any]) -> list[KernelGraph | BoundExchange]:
+        """Parts of a run, kernels one after the other, with an event after each step; the first two come
+        before all steps.
+        """
+        graph = KernelGraph(self.device)
+        graph.add_event(idle)
+        graph.add_event(events[0])
+        parts: list[KernelGraph | BoundExchange] = [graph]
+        for step, event in zip(self.new_steps(), events[1:], strict=True):
+            if isinstance(step, BoundExchange):
+                graph = KernelGraph(self.device)
+                parts += [step, graph]
+            elif isinstance(step, BoundLaunch):
+                graph.add(step)
+            graph.add_event(event)
+        for part in parts:
+            if isinstance(part, KernelGraph):
+                part.finish()
+        return parts
 
 
 def new_event(device: Gpu, stack: ExitStack) -> Any:

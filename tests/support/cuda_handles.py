@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -21,6 +22,7 @@ class CUresult(IntEnum):
     CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
     CUDA_ERROR_NOT_FOUND = 500
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
+    CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
 
@@ -41,6 +43,7 @@ class CUstream_flags(IntEnum):
 
 class CUevent_flags(IntEnum):
     CU_EVENT_DEFAULT = 0
+    CU_EVENT_DISABLE_TIMING = 2
 
 
 class CUjit_option(IntEnum):
@@ -88,7 +91,8 @@ class CUDA_KERNEL_NODE_PARAMS(SimpleNamespace):
         super().__setattr__(name, value)
 
 
-Work: TypeAlias = Callable[[], CUresult]
+Work: TypeAlias = Callable[[], CUresult | None]
+"""A step of a stream when its turn has come; None while it waits for something else."""
 
 
 @dataclass(eq=False)
@@ -98,12 +102,19 @@ class Module:
 
 @dataclass(eq=False)
 class Event:
+    has_time: bool = True
     time: float | None = None
+    has_come: bool = True
 
 
 @dataclass(eq=False)
 class Stream:
-    waiting: list[Work] = field(default_factory=list[Work])
+    waiting: deque[Work] = field(default_factory=deque[Work])
+    exchanges: int = 0
+    """How many of these wait for other GPUs."""
+
+    def __int__(self) -> int:
+        return id(self)
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -99,13 +100,15 @@ class FakeDriver:
         self.launched: list[Call] = []
         self.broken = CUresult.CUDA_SUCCESS
         self.memory: dict[int, NDArray[np.uint8]] = {}
+        self.homes: dict[int, Context] = {}
         self.leaving: set[int] = set()
-        self.alive: set[object] = set()
+        self.alive: dict[object, Context] = {}
         self.time, self.event_time = 0.0, 0.0
         self.choose: Callable[[list[Node]], Node] = lambda ready: ready[0]
-        self.context, self.pool = Context(), Pool()
+        self.contexts, self.pool = defaultdict[int, Context](Context), Pool()
         self.here = threading.local()
         self.maps = TensorMaps(self.host)
+        self.lock = threading.RLock()
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -156,30 +159,37 @@ class FakeDriver:
             case CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
                 return CUresult.CUDA_SUCCESS, int(self.has_pools)
 
+    @property
+    def context(self) -> Context:
+        """That of the first GPU."""
+        return self.contexts[0]
+
     def cuDevicePrimaryCtxRetain(self, dev: int) -> Answer:
-        self.context.retained += 1
-        return CUresult.CUDA_SUCCESS, self.context
+        self.contexts[dev].retained += 1
+        return CUresult.CUDA_SUCCESS, self.contexts[dev]
 
     def cuDevicePrimaryCtxRelease(self, dev: int) -> Answer:
-        assert self.context.retained > 0
-        self.context.retained -= 1
+        assert self.contexts[dev].retained > 0
+        self.contexts[dev].retained -= 1
         return OK
 
     def cuCtxSetCurrent(self, ctx: Context) -> Answer:
-        assert ctx is self.context
+        assert any(ctx is known for known in self.contexts.values())
         assert ctx.retained > 0
         self.here.context = ctx
         return OK
 
     def check(self, *handles: object) -> None:
         """A context is current, and handles are those of what is there."""
-        assert getattr(self.here, "context", None) is self.context, "no context is current in this thread"
-        assert self.context.retained > 0
+        current = getattr(self.here, "context", None)
+        assert current is not None, "no context is current in this thread"
+        assert current.retained > 0
         for handle in handles:
             assert handle in self.alive, f"{handle} is not there"
+            assert self.alive[handle] is current, f"{handle} is that of another GPU"
 
     def made(self, handle: object) -> Answer:
-        self.alive.add(handle)
+        self.alive[handle] = self.here.context
         return CUresult.CUDA_SUCCESS, handle
 
     # Streams and events.
@@ -192,7 +202,7 @@ class FakeDriver:
     def cuStreamDestroy(self, hStream: Stream) -> Answer:
         self.check(hStream)
         self.finish(hStream)
-        self.alive.remove(hStream)
+        del self.alive[hStream]
         return OK
 
     def cuStreamSynchronize(self, hStream: Stream) -> Answer:
@@ -201,11 +211,27 @@ class FakeDriver:
         return (self.broken,)
 
     def finish(self, stream: Stream) -> None:
-        """Does what waits, until something goes wrong: nothing works from then on."""
-        for work in stream.waiting:
-            if not self.broken:
-                self.broken = work()
-        stream.waiting.clear()
+        """Does what waits. It may wait for what those of other GPUs have to do, but not for ever."""
+        with self.lock:
+            while stream.waiting and (self.advance(stream) or any(map(self.advance, self.streams()))):
+                pass
+            assert not stream.waiting, "the host would wait for ever: ranks on other GPUs have not come"
+
+    def advance(self, stream: Stream) -> bool:
+        """Does the next work of a stream, if there is any that need not wait; returns whether there was.
+        When something goes wrong, nothing works from then on.
+        """
+        with self.lock:
+            if self.broken:
+                stream.waiting.clear()
+            if not stream.waiting or (result := stream.waiting[0]()) is None:
+                return False
+            stream.waiting.popleft()
+            self.broken = result
+            return True
+
+    def streams(self) -> list[Stream]:
+        return [handle for handle in list(self.alive) if isinstance(handle, Stream)]
 
     def enqueue(self, stream: Stream, work: Work) -> Answer:
         self.check(stream)
@@ -214,17 +240,35 @@ class FakeDriver:
         return (self.broken,)
 
     def cuEventCreate(self, Flags: int) -> Answer:
-        assert Flags == CUevent_flags.CU_EVENT_DEFAULT
         self.check()
-        return self.made(Event())
+        return self.made(Event(CUevent_flags(Flags) == CUevent_flags.CU_EVENT_DEFAULT))
+
+    def cuEventRecord(self, hEvent: Event, hStream: Stream) -> Answer:
+        self.check(hEvent)
+        hEvent.has_come = False
+
+        def come() -> CUresult:
+            hEvent.has_come, hEvent.time = True, self.time
+            return CUresult.CUDA_SUCCESS
+
+        return self.enqueue(hStream, come)
+
+    def cuEventQuery(self, hEvent: Event) -> Answer:
+        """Streams work while somebody looks."""
+        self.check(hEvent)
+        while sum(map(self.advance, self.streams())):
+            pass
+        return (self.broken or (CUresult.CUDA_SUCCESS if hEvent.has_come else CUresult.CUDA_ERROR_NOT_READY),)
 
     def cuEventDestroy(self, hEvent: Event) -> Answer:
         self.check(hEvent)
-        self.alive.remove(hEvent)
+        del self.alive[hEvent]
         return OK
 
     def cuEventElapsedTime(self, hStart: Event, hEnd: Event) -> Answer:
         self.check(hStart, hEnd)
+        assert hStart.has_time
+        assert hEnd.has_time
         assert hStart.time is not None
         assert hEnd.time is not None
         return CUresult.CUDA_SUCCESS, hEnd.time - hStart.time
@@ -258,7 +302,7 @@ class FakeDriver:
         memory = aligned_array((bytesize,), np.uint8, 256).view(np.uint8)
         memory[:] = 0xA5  # new memory has any contents
         address = memory.ctypes.data + FAR
-        self.memory[address] = memory
+        self.memory[address], self.homes[address] = memory, self.here.context
         return CUresult.CUDA_SUCCESS, CUdeviceptr(address)
 
     def cuMemFree(self, dptr: int) -> Answer:
@@ -282,12 +326,13 @@ class FakeDriver:
         return self.enqueue(hStream, free)
 
     def host(self, address: int, size: int, is_running: bool = False) -> int:
-        """The address for the CPU of so many bytes, which are part of one allocation. Its memory may be freed
-        after what is running.
+        """The address for the CPU of so many bytes, which are part of one allocation of the current GPU. Its
+        memory may be freed after what is running.
         """
-        for start, memory in self.memory.items():
+        for start, memory in list(self.memory.items()):
             if start <= address and address + size <= start + len(memory):
                 assert is_running or start not in self.leaving, "freed memory is used"
+                assert is_running or self.homes[start] is self.here.context, "it is that of another GPU"
                 return address - FAR
         raise AssertionError(f"{size} bytes at {address:#x} are not those of an allocation")
 
@@ -297,10 +342,12 @@ class FakeDriver:
 
     def cuMemcpyHtoDAsync(self, dstDevice: int, srcHost: int, ByteCount: int, hStream: Stream) -> Answer:
         target = self.host(dstDevice, ByteCount)
+        assert not hStream.exchanges, "memory of hosts is not pinned: the copy would wait for other ranks"
         return self.enqueue(hStream, lambda: self.done(ctypes.memmove(target, srcHost, ByteCount)))
 
     def cuMemcpyDtoHAsync(self, dstHost: int, srcDevice: int, ByteCount: int, hStream: Stream) -> Answer:
         source = self.host(srcDevice, ByteCount)
+        assert not hStream.exchanges, "memory of hosts is not pinned: the copy would wait for other ranks"
         return self.enqueue(hStream, lambda: self.done(ctypes.memmove(dstHost, source, ByteCount)))
 
     def cuMemcpyDtoDAsync(self, dstDevice: int, srcDevice: int, ByteCount: int, hStream: Stream) -> Answer:
@@ -313,8 +360,9 @@ class FakeDriver:
 
     def cuCtxSynchronize(self) -> Answer:
         self.check()
-        for stream in [one for one in self.alive if isinstance(one, Stream)]:
-            self.finish(stream)
+        for stream in self.streams():
+            if self.alive[stream] is self.here.context:
+                self.finish(stream)
         return (self.broken,)
 
     def done(self, _: object) -> CUresult:
@@ -342,9 +390,9 @@ class FakeDriver:
 
     def cuModuleUnload(self, hmod: Module) -> Answer:
         self.check(hmod)
-        self.alive.remove(hmod)
+        del self.alive[hmod]
         for kernel in hmod.kernels.values():
-            self.alive.discard(kernel)
+            self.alive.pop(kernel, None)
         return OK
 
     def cuModuleGetFunction(self, hmod: Module, name: bytes) -> Answer:
@@ -494,11 +542,11 @@ class FakeDriver:
         return list(found)
 
     def cuGraphExecDestroy(self, hGraphExec: GraphExec) -> Answer:
-        self.alive.remove(hGraphExec)
+        del self.alive[hGraphExec]
         return OK
 
     def cuGraphDestroy(self, hGraph: Graph) -> Answer:
-        self.alive.remove(hGraph)
+        del self.alive[hGraph]
         return OK
 
 

@@ -71,7 +71,7 @@ def test_collectives_give_what_they_say(ranks: int, rows: int) -> None:
         for label in ("tall", "owns"):
             np.testing.assert_allclose(memory[label].read(), ranks * x, rtol=1e-15)
         for label in ("sum", "tall", "owns"):
-            first, *others = [own.array for own in memory[label].parts]
+            first, *others = [own.read() for own in memory[label].parts]
             assert all((own == first).all() for own in others)
 
 
@@ -120,11 +120,11 @@ def test_memory_has_one_placement() -> None:
     memory = device(2).memory((4,), np.float32)
     memory.write([1, 2, 3, 4])
     first, second = memory.place((SplitAxis(0, 4, "data"),), "w")
-    assert (first.array.tolist(), second.array.tolist()) == ([1, 2], [3, 4])
+    assert (first.read().tolist(), second.read().tolist()) == ([1, 2], [3, 4])
     with pytest.raises(DeviceError, match="`w` is whole on all ranks in this routine, but another"):
         memory.place((), "w")
     memory.write([5, 6, 7, 8])
-    assert second.array.tolist() == [7, 8]
+    assert second.read().tolist() == [7, 8]
     assert memory.read().tolist() == [5, 6, 7, 8]
 
 
@@ -158,7 +158,7 @@ def test_messages_between_stages() -> None:
     for _ in range(3):
         run.call()
         assert (memory["back"].read() == 2 * np.arange(3.0)).all()
-    assert [part.array.size for part in memory["x"].parts] == [3, 0]
+    assert [part.read().size for part in memory["x"].parts] == [3, 0]
     assert memory["x"].shards() == {0: (slice(0, 3),)}
 
 

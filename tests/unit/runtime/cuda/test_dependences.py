@@ -69,7 +69,8 @@ def trained(
     for driver.choose in (lambda ready: ready[0], lambda ready: ready[-1], random.Random(1).choice):
         ctx.init_params(loss, seed=1, reinit=True)
         found.append([(step(), float(ctx[loss]))[1] for _ in range(3)])
-    return found, step._executable.program.dependences  # pyright: ignore[reportAttributeAccessIssue]
+    (before,) = step._executable.program.dependences  # pyright: ignore[reportAttributeAccessIssue]
+    return found, before
 
 
 @pytest.fixture

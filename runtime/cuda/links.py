@@ -1,0 +1,183 @@
+"""Exchanges of the GPUs of a mesh, and how their hosts wait for these."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.runtime.collectives.engine import Engine, RankLost
+from ocannl.runtime.cuda.communicator import Communicator
+from ocannl.runtime.cuda.gpu import Gpu, do_nothing
+from ocannl.runtime.cuda.nccl import NcclError
+from ocannl.runtime.interface import Exchange
+
+# A host is ahead of its GPU by so many exchanges at most: launches block when the driver's queue is full,
+# which would be a hang where another rank is lost.
+MOST_STARTED = 64
+# What was started is waited for so long when the mesh is given up.
+CLOSING_SECONDS, PAUSE_SECONDS = 10.0, 1e-3
+
+
+@dataclass
+class Started:
+    """An exchange in a GPU's stream, which has ended when the event has come."""
+
+    event: Any
+    communicator: Communicator
+    line: str
+
+
+@dataclass
+class Fate:
+    """The first failure of any rank of this process, after which none exchanges anything."""
+
+    failure: str = ""
+    communicators: list[Communicator] = field(default_factory=list[Communicator])
+
+    def check(self) -> None:
+        """Raises `RankLost` after a failure."""
+        if self.failure:
+            raise RankLost(f"the GPUs of this mesh exchange nothing any more: {self.failure}")
+
+    def fail(self, error: Exception) -> None:
+        """Ends what waits on the GPUs of this process, which would else wait for ever."""
+        if not self.failure:
+            self.failure = str(error) or type(error).__name__
+            for communicator in self.communicators:
+                communicator.abort()
+
+
+class RankLinks:
+    """The communicators of a rank's GPU by mesh axis, and the exchanges that may be on their way."""
+
+    def __init__(self, engine: Engine, rank: int, gpu: Gpu, fate: Fate) -> None:
+        self.engine = engine
+        self.rank = rank
+        self.gpu = gpu
+        self.fate = fate
+        self.communicators: dict[str, Communicator] = {}
+        self.started = deque[Started]()
+        self.idle: list[Any] = []
+        """Events that can be recorded again."""
+        gpu.before_waiting = self.watch
+
+    def exchange(self, exchange: Exchange, target: int, source: int) -> None:
+        """Puts an exchange between addresses of the GPU into its stream. Raises `DeviceError`."""
+        self.fate.check()
+        if len(self.started) >= MOST_STARTED:
+            self.wait_for_first()
+        communicator = self.communicators[exchange.mesh]
+        try:
+            move = communicator.all_gather if exchange.kind == "all_gather" else communicator.all_to_all
+            move(target, source, exchange.bytes)
+            self.settle(communicator, exchange.line)
+            self.started.append(Started(self.recorded(), communicator, exchange.line))
+        except Exception as error:
+            raise self.failed(error, exchange.line) from None
+
+    def recorded(self) -> Any:
+        """An event that comes when all that is in the stream has ended."""
+        gpu = self.gpu
+        flags = gpu.driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING.value
+        event = self.idle.pop() if self.idle else gpu.ask("cuEventCreate", flags)
+        gpu.ask("cuEventRecord", event, gpu.stream)
+        return event
+
+    def come_together(self, axis: str) -> None:
+        """Waits until all ranks along an axis have come. Raises `DeviceError`."""
+        line = f'the GPUs along "{axis}"'
+        try:
+            self.settle(self.communicators[axis], line)
+        except Exception as error:
+            raise self.failed(error, line) from None
+
+    def settle(self, communicator: Communicator, line: str) -> None:
+        """Waits until a communicator has done what was asked of it, other than on the GPU."""
+        if not communicator.is_settled():
+            self.wait(communicator, communicator.is_settled, line)
+
+    def watch(self) -> None:
+        """Waits for all exchanges. Raises `RankLost`, with the names of ranks that do not come, and the line
+        of the program; `DeviceError` for errors of NCCL and of the GPU.
+        """
+        while self.started:
+            self.wait_for_first()
+
+    def wait_for_first(self) -> None:
+        self.fate.check()
+        first = self.started[0]
+
+        def has_ended() -> bool:
+            return first.communicator.is_settled() and has_come(self.gpu, first.event)
+
+        try:
+            self.gpu.enter()
+            if not has_ended():
+                self.wait(first.communicator, has_ended, first.line)
+        except Exception as error:
+            raise self.failed(error, first.line) from None
+        self.idle.append(self.started.popleft().event)
+
+    def wait(self, communicator: Communicator, is_done: Callable[[], bool], line: str) -> None:
+        def is_done_or_failed() -> bool:
+            self.fate.check()
+            return is_done()
+
+        self.engine.wait(self.rank, communicator.group, is_done_or_failed, line)
+
+    def failed(self, error: Exception, line: str) -> Exception:
+        """The error to raise, after which no rank of this process exchanges anything."""
+        told = DeviceError(f"{line}: {error}") if isinstance(error, NcclError) else error
+        self.fate.fail(told)
+        return told
+
+
+class GpuExchanger:
+    """The collectives of one rank in a routine."""
+
+    address = 0
+    """None: the host puts exchanges between kernels."""
+
+    def __init__(self, links: RankLinks, exchanges: Sequence[Exchange]) -> None:
+        self.links = links
+        self.exchanges = exchanges
+
+    def exchange(self, number: int, target: int, source: int) -> None:
+        self.links.exchange(self.exchanges[number], target, source)
+
+    def raise_first(self) -> None:
+        """Nothing: errors are raised where they are seen."""
+
+
+def has_come(gpu: Gpu, event: Any) -> bool:
+    """Whether an event has come. Raises `DeviceError` for errors of what was before it."""
+    (code,) = gpu.driver.api.cuEventQuery(event)
+    if code == gpu.driver.api.CUresult.CUDA_ERROR_NOT_READY:
+        return False
+    if code:
+        raise gpu.explained(gpu.driver.error("the GPU failed", code))
+    return True
+
+
+def close(ranks: Sequence[RankLinks], fate: Fate) -> None:
+    """Waits for a while for what other ranks need, and then gives communicators and events back."""
+    deadline = time.monotonic() + CLOSING_SECONDS
+    for links in ranks:
+        api = links.gpu.driver.api
+        api.cuCtxSetCurrent(links.gpu.context)
+        while links.started and not fate.failure and time.monotonic() < deadline:
+            (code,) = api.cuEventQuery(links.started[-1].event)
+            if code != api.CUresult.CUDA_ERROR_NOT_READY:
+                break
+            time.sleep(PAUSE_SECONDS)
+    fate.fail(DeviceError("it was given up"))
+    for links in ranks:
+        links.gpu.driver.api.cuCtxSetCurrent(links.gpu.context)
+        for event in (*links.idle, *(each.event for each in links.started)):
+            links.gpu.driver.api.cuEventDestroy(event)
+        links.gpu.before_waiting = do_nothing
+    fate.communicators.clear()
