@@ -35,6 +35,12 @@ class Engine(Protocol):
         """
         ...
 
+    def repeated(
+        self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
+    ) -> Callable[[], None]:
+        """An exchange of the same memory each time, made ready once."""
+        ...
+
     def send(self, rank: int, peer: int, number: int, source: Bytes, line: str) -> None:
         """Sends a message, which has a number, to another rank, and does not wait until it has come."""
         ...

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -22,34 +23,33 @@ class Exchanger:
         self.rank = rank
         self.failure: BaseException | None = None
         self._exchanges = [(exchange, grid.group(rank, exchange.mesh)) for exchange in exchanges]
+        self._ready: dict[tuple[int, int, int], Callable[[], None]] = {}
+        """Exchanges that were made ready, by number and addresses."""
         self._callback = Callback(self._exchange)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def _exchange(self, number: int, target: int, source: int) -> None:
         if self.failure is not None:
             return
-        exchange, group = self._exchanges[number]
-        if exchange.message is not None:
-            self._message(exchange, group, target)
-            return
-        received = exchange.bytes * (len(group) if exchange.kind == "all_gather" else 1)
         try:
-            given = _view(target, received), _view(source, exchange.bytes)
-            self.engine.exchange(self.rank, group, exchange.kind, *given, exchange.line)
+            key = number, target, source
+            if (ready := self._ready.get(key)) is None:
+                ready = self._ready[key] = self._made_ready(*key)
+            ready()
         except BaseException as error:  # compiled code cannot raise: the run does
             self.failure = error
             self.engine.fail()
 
-    def _message(self, exchange: Exchange, group: Sequence[int], address: int) -> None:
-        """Sends or receives a message."""
-        assert exchange.message is not None
-        number, peer = exchange.message
-        move = self.engine.send if exchange.kind == "send" else self.engine.receive
-        try:
-            move(self.rank, group[peer], number, _view(address, exchange.bytes), exchange.line)
-        except BaseException as error:  # as above
-            self.failure = error
-            self.engine.fail()
+    def _made_ready(self, number: int, target: int, source: int) -> Callable[[], None]:
+        exchange, group = self._exchanges[number]
+        rank, line = self.rank, exchange.line
+        if exchange.message is not None:
+            message, peer = exchange.message
+            move = self.engine.send if exchange.kind == "send" else self.engine.receive
+            return partial(move, rank, group[peer], message, _view(target, exchange.bytes), line)
+        received = exchange.bytes * (len(group) if exchange.kind == "all_gather" else 1)
+        given = _view(target, received), _view(source, exchange.bytes)
+        return self.engine.repeated(rank, group, exchange.kind, *given, line)
 
     def raise_first(self) -> None:
         """Raises the first error of the runs so far, if there was one, and forgets it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.runtime.collectives.engine import Bytes
 from ocannl.runtime.collectives.lost_ranks import names
-from ocannl.runtime.collectives.mpi_wait import Elsewhere, Wait
+from ocannl.runtime.collectives.mpi_wait import Elsewhere, Requests, Wait
 from ocannl.runtime.collectives.mpi_world import world
 
 R = TypeVar("R")
@@ -23,6 +24,8 @@ KINDS = ("all_gather", "all_to_all")
 FIRST_TAG, TAGS = 2, 24000
 # Messages between two ranks have tags of their own, by their numbers.
 FIRST_MESSAGE, MESSAGES = FIRST_TAG + TAGS, 8000
+LOOKS = 50
+"""How often messages are looked for before their sender may be lost."""
 
 
 def mpi_engine(ranks: int, timeout: float) -> MpiEngine:
@@ -44,21 +47,44 @@ class MpiEngine:
         self.world = world
         self.timeout = timeout
         self.ranks: Sequence[int] = (world.rank,)
-        self._sent: list[Any] = []
+        self.sent: list[Any] = []
+        """Questions and answers for ranks that may be lost."""
         self._messages: list[tuple[int, Any, Bytes, str]] = []
         """Messages that may not have gone yet: to whom, and from which line."""
 
     def exchange(
         self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
     ) -> None:
+        own, requests = self._requests(self.world.Irecv, self.world.Isend, rank, group, kind, target, source)
+        own[0][...] = own[1]
+        Wait(self.world, self.timeout, line, self.sent).until(requests)
+
+    def repeated(
+        self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
+    ) -> Callable[[], None]:
+        """Its requests are persistent: a run starts them, without arguments for mpi4py to look at."""
+        receive, send = self.world.Recv_init, self.world.Send_init
+        own, requests = self._requests(receive, send, rank, group, kind, target, source)
+        return Repeated(self, *own, requests, line)
+
+    def _requests(
+        self,
+        receive: Callable[..., Any],
+        send: Callable[..., Any],
+        rank: int,
+        group: Sequence[int],
+        kind: str,
+        target: Bytes,
+        source: Bytes,
+    ) -> tuple[tuple[Bytes, Bytes], Requests]:
+        """The rows from and to the rank itself, and requests for the others, each with the other rank."""
         into, own = target.reshape(len(group), -1), group.index(rank)
         outof = [source] * len(group) if kind == "all_gather" else [*source.reshape(into.shape)]
         peers = [(k, peer) for k, peer in enumerate(group) if peer != rank]
         tag = FIRST_TAG + (2 * source.size + KINDS.index(kind)) % TAGS
-        receives = [(peer, self.world.Irecv(into[k], peer, tag)) for k, peer in peers]
-        sends = [(peer, self.world.Isend(outof[k], peer, tag)) for k, peer in peers]
-        into[own] = outof[own]
-        Wait(self.world, self.timeout, line, self._sent).until([*receives, *sends])
+        receives = [(peer, receive(into[k], peer, tag)) for k, peer in peers]
+        sends = [(peer, send(outof[k], peer, tag)) for k, peer in peers]
+        return (into[own], outof[own]), [*receives, *sends]
 
     def send(self, rank: int, peer: int, number: int, source: Bytes, line: str) -> None:
         message = source.copy()
@@ -68,17 +94,17 @@ class MpiEngine:
 
     def receive(self, rank: int, peer: int, number: int, target: Bytes, line: str) -> None:
         request = self.world.Irecv(target, peer, FIRST_MESSAGE + number % MESSAGES)
-        Wait(self.world, self.timeout, line, self._sent).until([(peer, request)])
+        Wait(self.world, self.timeout, line, self.sent).until([(peer, request)])
 
     def wait(self, rank: int, group: Sequence[int], is_done: Callable[[], bool], line: str) -> None:
         elsewhere = Elsewhere(is_done)
         peers = [(peer, elsewhere) for peer in group if peer != rank]
-        Wait(self.world, self.timeout, line, self._sent).until(peers)
+        Wait(self.world, self.timeout, line, self.sent).until(peers)
 
     def flush(self) -> None:
         if self._messages:
             requests = [(peer, request) for peer, request, _, _ in self._messages]
-            Wait(self.world, self.timeout, self._messages[0][3], self._sent).until(requests)
+            Wait(self.world, self.timeout, self._messages[0][3], self.sent).until(requests)
             self._messages.clear()
 
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
@@ -105,6 +131,39 @@ class MpiEngine:
 
     def fail(self) -> None:
         """The error that ends this process ends the others."""
+
+
+class Repeated:
+    """An exchange that was made ready: the requests for its messages, each with the other rank, and the row
+    that stays.
+    """
+
+    def __init__(
+        self, engine: MpiEngine, target: Bytes, source: Bytes, requests: Requests, line: str
+    ) -> None:
+        self.engine = engine
+        self.target = target
+        self.source = source
+        self.requests = requests
+        self.line = line
+        self.started = [request for _, request in requests]
+        weakref.finalize(self, give_back, self.started)
+
+    def __call__(self) -> None:
+        for request in self.started:
+            request.Start()
+        self.target[...] = self.source
+        # Most come at once: a wait that finds lost ranks begins when some do not.
+        for _ in range(LOOKS):
+            if all(request.Test() for request in self.started):
+                return
+        Wait(self.engine.world, self.engine.timeout, self.line, self.engine.sent).until(self.requests)
+
+
+def give_back(requests: Sequence[Any]) -> None:
+    """Frees requests, of which MPI would complain at its end."""
+    for request in requests:
+        request.Free()
 
 
 def _user_line() -> str:

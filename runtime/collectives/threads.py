@@ -48,6 +48,11 @@ class ThreadsEngine:
             row[:] = theirs if kind == "all_gather" else theirs.reshape(rows.shape)[own]
         self._meet(rank, group, line)
 
+    def repeated(
+        self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
+    ) -> Callable[[], None]:
+        return partial(self.exchange, rank, group, kind, target, source, line)
+
     def _meet(self, rank: int, group: Sequence[int], line: str) -> None:
         key = tuple(group)
         with self._lock:

@@ -46,12 +46,35 @@ class Received:
     target: NDArray[np.uint8]
     done: bool = False
 
+    def Free(self) -> None:
+        """MPI counts requests that were not freed."""
+
+    def Start(self) -> None:
+        assert self.done, "it has not come since the last start"
+        self.done = False
+
     def Test(self) -> bool:
         if not self.done:
             for message in self.post.take(*self.place):
                 self.target[...] = message
                 self.done = True
         return self.done
+
+
+@dataclass
+class Starting(Sent):
+    """A message that is sent as it is at each start."""
+
+    world: FakeWorld
+    source: NDArray[np.uint8]
+    peer: int
+    tag: int
+
+    def Free(self) -> None:
+        """As above."""
+
+    def Start(self) -> None:
+        self.world.Isend(self.source, self.peer, self.tag)
 
 
 @dataclass
@@ -71,6 +94,12 @@ class FakeWorld:
     def Isend(self, source: NDArray[np.uint8], peer: int, tag: int) -> Sent:
         self.post.put(self.rank, peer, tag, source.copy())
         return Sent()
+
+    def Recv_init(self, target: NDArray[np.uint8], peer: int, tag: int) -> Received:
+        return Received(self.post, (peer, self.rank, tag), target, done=True)
+
+    def Send_init(self, source: NDArray[np.uint8], peer: int, tag: int) -> Starting:
+        return Starting(self, source, peer, tag)
 
     def isend(self, message: object, peer: int, tag: int) -> Sent:
         self.post.put(self.rank, peer, tag, message)

@@ -95,3 +95,23 @@ def test_a_rank_that_comes_when_it_is_asked_is_not_lost():
             return ranks.exchange(rank, (0, 1, 2), f"a.py:{late}")
 
         assert [*ranks.pool.map(come, range(3))] == [[0, 1, 2]] * 3
+
+
+def test_an_exchange_that_is_repeated_sends_what_is_there_each_time():
+    ranks = Ranks(2, 20.0)
+    arrays = [(np.zeros(4, np.uint8), np.zeros(2, np.uint8)) for _ in range(2)]
+    ready = [ranks.engines[k].repeated(k, (0, 1), "all_gather", *arrays[k], "a.py:1") for k in range(2)]
+    for step in range(3):
+        for k, (_, source) in enumerate(arrays):
+            source[...] = (step, k)
+        list(ranks.pool.map(lambda run: run(), ready))
+        assert [found.tolist() for found, _ in arrays] == [[step, 0, step, 1]] * 2
+
+
+def test_a_rank_that_is_lost_after_some_exchanges_has_a_name():
+    ranks = Ranks(2, 1.0)
+    arrays = [(np.zeros(2, np.uint8), np.ones(2, np.uint8)) for _ in range(2)]
+    ready = [ranks.engines[k].repeated(k, (0, 1), "all_to_all", *arrays[k], "a.py:1") for k in range(2)]
+    list(ranks.pool.map(lambda run: run(), ready))
+    told = ranks.errors(ready[0])
+    assert told == ["a.py:1: rank 1 did not come to this collective within 1 s"]
