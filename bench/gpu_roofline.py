@@ -21,6 +21,7 @@ from kernels_ocannl import Runs as KernelRuns
 from steps import PROBLEMS
 from steps_ocannl import Runs as StepRuns
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import f64
 from xdsl.ir import Operation, SSAValue
 
 import ocannl as oc
@@ -43,10 +44,10 @@ from ocannl.passes.analysis.nests import functions
 from ocannl.runtime.cuda.ptx import ARCHS, DEFAULT_ARCH
 
 # An H100 SXM, by its data sheet: multiprocessors and their clock; what each does a cycle: operations of f32,
-# multiplications of tensor cores of TF32 and of 16 bits, of which `mma.sync` reaches a part, and bytes of
+# multiplications of tensor cores of f64, TF32 and 16 bits, of which `mma.sync` reaches a part, and bytes of
 # shared memory; bytes a second of the second-level cache, roughly, and of memory; and a launch in a graph.
 PROCESSORS, HERTZ = 132, 1.755e9
-OPERATIONS, TF32, HALVES, BY_WARPS, SHARED = 128, 1024, 2048, 0.6, 128
+OPERATIONS, DOUBLES, TF32, HALVES, BY_WARPS, SHARED = 128, 128, 1024, 2048, 0.6, 128
 CACHE, MEMORY, LAUNCH = 5.5e12, 3.35e12, 1.5e-6
 NAMES = [
     *(f"gemm_{n}x{n}x{n}{kind}" for n in (2048, 4096) for kind in ("", "_tf32", "_bf16")),
@@ -70,6 +71,7 @@ class Counts:
         cycle = processors * HERTZ
         rates = {
             "arithmetic": cycle * OPERATIONS,
+            "f64 products": cycle * DOUBLES * BY_WARPS,
             "tf32 products": cycle * TF32 * BY_WARPS,
             "products": cycle * HALVES * BY_WARPS,
             "products of warpgroups": cycle * HALVES,
@@ -128,6 +130,8 @@ def kind_of(op: MmaOp) -> str:
     """Which tensor cores multiply."""
     if isinstance(op.left.owner, LoadOp) and is_swizzled(op.left.owner.node):
         return "products of warpgroups"
+    if op.result.type == f64:
+        return "f64 products"
     return "products" if op.fragments.pack > 1 else "tf32 products"
 
 

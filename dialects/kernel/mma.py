@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import ArrayAttr, BFloat16Type, Float16Type, Float32Type, StringAttr, f32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    AnyFloatConstr,
+    ArrayAttr,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    StringAttr,
+    f32,
+    f64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import operand_def, prop_def, result_def
 from xdsl.parser import Parser
@@ -33,16 +44,29 @@ class Fragments:
     Attributes:
         depth: the length of the reduction.
         pack: the elements, neighbours along the depth, in one 32-bit register of a thread.
+        sums: the type of the product.
     """
 
     depth: int
     pack: int
+    sums: AnyFloat = f32
+
+    @property
+    def halves(self) -> int:
+        """The registers of a thread along the depth."""
+        return self.depth // (ACROSS * self.pack)
+
+    @property
+    def depth_variables(self) -> int:
+        """How many register variables with two values tell the elements of a thread along the depth apart."""
+        return (self.halves > 1) + (self.pack > 1)
 
 
 FRAGMENTS: dict[type[Attribute], Fragments] = {
     Float32Type: Fragments(8, 1),
     Float16Type: Fragments(16, 2),
     BFloat16Type: Fragments(16, 2),
+    Float64Type: Fragments(4, 1, f64),
 }
 
 
@@ -53,7 +77,8 @@ class MmaOp(TogetherOp):
     Thread `l` of a warp has the elements `[l / 4 + 8*h, l % 4 + 4*q]` of the left matrix and
     `[l % 4 + 4*q, l / 4]` of the right one, and gets `[l / 4 + 8*h, 2 * (l % 4) + c]` of the product. With
     elements of 16 bits the depth is 16, and `deep (q, e)` stands for `2 * (l % 4) + 8*q + e`. Operands of f32
-    are rounded to TF32, with 10 bits after the point; sums are in f32, in any order.
+    are rounded to TF32, with 10 bits after the point; sums are in f32, in any order. With f64 the depth is 4,
+    that of the threads: `deep ()`; sums are in f64.
 
     https://docs.nvidia.com/cuda/parallel-thread-execution, "Matrix Fragments for mma.m16n8k8"
     """
@@ -64,7 +89,7 @@ class MmaOp(TogetherOp):
     rows = prop_def(StringAttr)
     deep = prop_def(ArrayAttr[StringAttr])
     columns = prop_def(StringAttr)
-    result = result_def(f32)
+    result = result_def(AnyFloatConstr)
 
     def __init__(self, left: SSAValue, right: SSAValue, rows: str, deep: Sequence[str], columns: str) -> None:
         Operation.__init__(
@@ -75,7 +100,7 @@ class MmaOp(TogetherOp):
                 "deep": ArrayAttr(map(StringAttr, deep)),
                 "columns": StringAttr(columns),
             },
-            result_types=[f32],
+            result_types=[FRAGMENTS[type(left.type)].sums if type(left.type) in FRAGMENTS else f32],
         )
 
     @property
@@ -90,8 +115,9 @@ class MmaOp(TogetherOp):
         """The points at which a thread has the elements of the left operand, the right one and the result, as
         the instruction orders them, by the values of the other register variables.
         """
-        rows, columns, (half, *pair) = self.rows.data, self.columns.data, self.depth_names
-        return (_points(point, half, rows, *pair), _points(point, half, *pair), _points(point, rows, columns))
+        rows, columns, deep = self.rows.data, self.columns.data, self.depth_names
+        left = (*deep[:1], rows, *deep[1:])
+        return _points(point, *left), _points(point, *deep), _points(point, rows, columns)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -115,9 +141,11 @@ class MmaOp(TogetherOp):
         type_ = self.left.type
         if type_ != self.right.type or type(type_) not in FRAGMENTS:
             raise VerifyException(
-                f"both operands are f32, f16 or bf16, found {self.left.type} and {self.right.type}"
+                f"both operands are f64, f32, f16 or bf16, found {self.left.type} and {self.right.type}"
             )
-        deep, count = self.depth_names, 1 if self.fragments.pack == 1 else 2
+        if self.result.type != self.fragments.sums:
+            raise VerifyException(f"the product of {type_} is {self.fragments.sums}")
+        deep, count = self.depth_names, self.fragments.depth_variables
         if len(deep) != count:
             raise VerifyException(f"the depth of {type_} has {count} variables, found {len(deep)}")
         names = [self.rows.data, *deep, self.columns.data]

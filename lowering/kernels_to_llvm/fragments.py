@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
 from xdsl.ir import Attribute
 
 from ocannl.dialects.kernel.gpu import WARP
@@ -20,6 +20,8 @@ MODES: dict[type[Attribute], tuple[str, str]] = {
     BFloat16Type: ("m16n8k16.row.col.bf16", "i32"),
     Float16Type: ("m16n8k16.row.col.f32.f32", "<2 x half>"),
 }
+# In f64 an instruction multiplies half the rows.
+DOUBLES, PER_HALF = "m8n8k4.row.col.f64", 2
 FOUR_FLOATS = "{float, float, float, float}"
 # The bits that TF32 has not, half of the last one that it has, and the bits of an infinite exponent.
 DROPPED, HALF, INFINITE = 0x1FFF, 0x1000, 0x7F800000
@@ -27,14 +29,29 @@ DROPPED, HALF, INFINITE = 0x1FFF, 0x1000, 0x7F800000
 
 def multiply(b: FunctionBuilder, type: Attribute, operands: Sequence[str], sums: Sequence[str]) -> list[str]:
     """Adds a product to the four sums of a thread; the operands are registers, as `operand` gives them."""
+    if isinstance(type, Float64Type):
+        return multiply_doubles(b, operands, sums)
     mode, register = MODES[type.__class__]
     arguments = [f"{register} {value}" for value in operands] + [f"float {value}" for value in sums]
     found = b.emit(f"call {FOUR_FLOATS} @llvm.nvvm.mma.{mode}({', '.join(arguments)})")
     return [b.emit(f"extractvalue {FOUR_FLOATS} {found}, {k}") for k in range(len(sums))]
 
 
+def multiply_doubles(b: FunctionBuilder, operands: Sequence[str], sums: Sequence[str]) -> list[str]:
+    """Two instructions, one for each register of the left operand."""
+    *lefts, right = operands
+    results: list[str] = []
+    for half, left in enumerate(lefts):
+        arguments = ", ".join(f"double {x}" for x in (left, right, *sums[PER_HALF * half :][:PER_HALF]))
+        found = b.emit(f"call {{double, double}} @llvm.nvvm.mma.{DOUBLES}({arguments})")
+        results += [b.emit(f"extractvalue {{double, double}} {found}, {k}") for k in range(PER_HALF)]
+    return results
+
+
 def operand(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str:
-    """The register of an element of f32, or of two of 16 bits."""
+    """The register of an element of f32 or f64, or of two of 16 bits."""
+    if isinstance(type, Float64Type):
+        return elements[0]
     if isinstance(type, Float32Type):
         return b.emit(f"call i32 @llvm.nvvm.f2tf32.rna(float {elements[0]})")
     pair = "poison"
@@ -54,9 +71,9 @@ def emulated(type: Attribute, converted: frozenset[str]) -> str:
     one and of the result, in the order in which a thread of a GPU has them, and how many threads there are.
     """
     fragments = FRAGMENTS[type.__class__]
-    pack = range(fragments.pack)
-    left = list(itertools.product(range(2), range(2), pack))
-    right = list(itertools.product(range(2), pack))
+    pack, halves, sums = range(fragments.pack), range(fragments.halves), value_type(fragments.sums)
+    left = list(itertools.product(halves, range(2), pack))
+    right = list(itertools.product(halves, pack))
     b = FunctionBuilder(converted)
     loop = b.open_loop(0, "%threads", 1)
     lane = b.emit(f"urem i64 {loop.index}, {WARP}")
@@ -69,12 +86,13 @@ def emulated(type: Attribute, converted: frozenset[str]) -> str:
     column = b.emit(f"add i64 {column}, {first}")
     for result, (low, odd) in enumerate(itertools.product(range(2), range(2))):
         total = "0.0"
-        for half, across, element in itertools.product(range(2), range(ACROSS), pack):
+        for half, across, element in itertools.product(halves, range(ACROSS), pack):
             x = load(b, f"%a{left.index((half, low, element))}", row, across, type)
             y = load(b, f"%b{right.index((half, element))}", column, across + ACROSS * odd, type)
-            total = b.emit(f"call float @llvm.fmuladd.f32(float {x}, float {y}, float {total})")
-        at = b.emit(f"getelementptr float, ptr %c{result}, i64 {loop.index}")
-        b.emit_void(f"store float {total}, ptr {at}")
+            arguments = ", ".join(f"{sums.text} {value}" for value in (x, y, total))
+            total = b.emit(f"call {sums.text} @llvm.fmuladd.{sums.mangled}({arguments})")
+        at = b.emit(f"getelementptr {sums.text}, ptr %c{result}, i64 {loop.index}")
+        b.emit_void(f"store {sums.text} {total}, ptr {at}")
     b.close_loop(loop)
     counts = {"a": len(left), "b": len(right), "c": 4}
     names = [f"%{letter}{k}" for letter, count in counts.items() for k in range(count)]
@@ -83,11 +101,13 @@ def emulated(type: Attribute, converted: frozenset[str]) -> str:
 
 
 def load(b: FunctionBuilder, array: str, first: str, offset: int, type: Attribute) -> str:
-    """An element of an operand, as the f32 that the emulated product takes."""
+    """An element of an operand, as the f32 or f64 that the emulated product takes."""
     stored = value_type(type)
     thread = b.emit(f"add i64 {first}, {offset}")
     at = b.emit(f"getelementptr {stored.element}, ptr {array}, i64 {thread}")
     value = b.emit(f"load {stored.element}, ptr {at}")
+    if type.__class__ is Float64Type:
+        return value
     return rounded(b, value) if type.__class__ is Float32Type else extend(b, value, type, stored, F32)
 
 

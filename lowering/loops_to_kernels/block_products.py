@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import Float64Type
 from xdsl.ir import Block, Region
 
 from ocannl.dialects.index.linear import Linear
@@ -43,6 +44,9 @@ def warp_grid(nest: NestOp, found: Contraction, types: Types) -> WarpGrid | None
     sizes, deep = dict(nest.space.data), dict(found.reduce.space.data)
     loads = (found.left, found.right)
     if not fits_tensor_cores(found, types) or len(sizes) > 2 or len(deep) > 1:
+        return None
+    # Sums of f64 would fill the registers.
+    if isinstance(element_type(found.left.node), Float64Type):
         return None
     if any(load.positions for load in loads) or deep[found.k] % fragments_of(found).depth:
         return None

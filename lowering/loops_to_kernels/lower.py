@@ -85,7 +85,7 @@ class LowerLoopsToKernelsPass(ModulePass):
     order of threads.
 
     Attributes:
-        tensor_cores: contractions of 16-bit floats are for tensor cores, which multiply them exactly.
+        tensor_cores: contractions of 16-bit floats and f64 are for tensor cores, which multiply them exactly.
         tf32: so are those of f32, which they round to TF32.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
         stages: the most stages of their software pipelines.

@@ -9,7 +9,6 @@ from functools import partial
 from operator import itemgetter
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.index.addresses import flatten
@@ -32,6 +31,8 @@ STAGES, DEPTH_BYTES = 3, (128, 64)
 # Stages for warpgroups, which have the whole of the shared memory.
 WARPGROUP_STAGES = 4
 OPERAND_COST = 32
+# The bytes of the sums that a warp has in registers, at most.
+WARP_BYTES = 64 * 64 * 4
 # The bytes of the numbers that warpgroups multiply.
 HALF_BYTES = 2
 
@@ -75,14 +76,15 @@ WARPGROUP_TILES = (
 
 
 def fits_tensor_cores(found: Contraction, tensor_types: Types) -> bool:
-    """Whether a contraction is a sum of products in f32, of operands of one of some types."""
+    """Whether a contraction is a sum of products in f32 or f64, of operands of one of some types."""
     loads = (found.left, found.right)
     types = {type(element_type(load.node)) for load in loads}
     if len(types) > 1 or not types <= set(tensor_types):
         return False
     reduce = found.reduce
     product = reduce.yielded.owner
-    if not isinstance(reduce.result.type, Float32Type) or reduce.accum.data != "add":
+    sums = FRAGMENTS[next(iter(types))].sums
+    if reduce.result.type != sums or reduce.accum.data != "add":
         return False
     if not isinstance(product, arith.MulfOp):
         return False
@@ -107,7 +109,7 @@ class TensorCoreKernel:
     Attributes:
         row, column: the kernel's variables along the rows and the columns of the result, by what they count:
             lanes of a warp, halves or pairs inside a fragment, fragments of a warp, warps of a block.
-        half, pair: variables along the reduction inside a fragment.
+        half, pair: variables along the reduction inside a fragment, where there are such.
     """
 
     def __init__(self, nest: NestOp, found: Contraction, options: KernelOptions) -> None:
@@ -117,9 +119,9 @@ class TensorCoreKernel:
         self.fragments = FRAGMENTS[type(element_type(found.left.node))]
         self.row, self.column = compose_sides(draft, found, tiles)
         draft.group_blocks(found.row, found.column)
-        self.half = (draft.names.fresh(f"{found.k}_half"), 2)
-        packed = self.fragments.pack > 1
-        self.pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if packed else []
+        fragments = self.fragments
+        self.half: Variables = [(draft.names.fresh(f"{found.k}_half"), 2)] if fragments.halves > 1 else []
+        self.pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if fragments.pack > 1 else []
         self.pipeline = tensor_pipeline(draft, found, tiles, options)
         self.place_variables()
 
@@ -133,7 +135,7 @@ class TensorCoreKernel:
         draft.registers += [
             *row.get("tile", ()),
             *column.get("tile", ()),
-            self.half,
+            *self.half,
             *row["half"],
             *column["pair"],
             *self.pair,
@@ -162,7 +164,7 @@ class TensorCoreKernel:
         left, right = (
             LoadOp(array, (*slot, *operand.place(side, along))) for operand, (array, slot), side in places
         )
-        deep_names = [name for name, _ in (self.half, *self.pair)]
+        deep_names = [name for name, _ in (*self.half, *self.pair)]
         rows, columns = self.row["half"][0][0], self.column["pair"][0][0]
         product = MmaOp(left.result, right.result, rows, deep_names, columns)
         steps = pipeline.depth // depth
@@ -174,7 +176,8 @@ class TensorCoreKernel:
     def along(self, step: str) -> Linear:
         """The place along the reduction, in its tile, of what a thread has of a fragment."""
         pack, lane = self.fragments.pack, self.column["lane"][0][0]
-        along = Linear.of({step: self.fragments.depth, lane: pack, self.half[0]: pack * ACROSS})
+        along = Linear.of({step: self.fragments.depth, lane: pack})
+        along += Linear.of({name: pack * ACROSS for name, _ in self.half})
         return along + Linear.of({name: 1 for name, _ in self.pair})
 
     def sides(self) -> tuple[Linear, Linear]:
@@ -211,7 +214,9 @@ def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> tu
     bytes = element_bytes(found.left.node)
     is_deep = dict(found.reduce.space.data)[found.k] * bytes >= SWIZZLED_BYTES
     first = WARPGROUP_TILES if options.warpgroups and is_deep and bytes == HALF_BYTES else ()
-    costs = [(cost(nest, found, tiles), tiles) for tiles in (*first, *TILES)]
+    sums = FRAGMENTS[type(element_type(found.left.node))].sums.size
+    fitting = [tiles for tiles in TILES if tiles.warp_rows * tiles.warp_columns * sums <= WARP_BYTES]
+    costs = [(cost(nest, found, tiles), tiles) for tiles in (*first, *fitting)]
     return min(costs, key=itemgetter(0))
 
 
@@ -256,14 +261,14 @@ def row_padding(row: int, bytes: int, deep_rows: bool) -> int:
     Padded rows stay aligned for the widest copies.
     """
     step = VECTOR_BYTES // bytes
-    by_rows = deep_rows or bytes < BANK_BYTES
+    by_rows = bytes < BANK_BYTES or (deep_rows and bytes == BANK_BYTES)
     pads = range(0, BANKS * BANK_BYTES // bytes, step)
     return min(pads, key=lambda pad: (conflicts((row + pad) * bytes // BANK_BYTES, by_rows), pad))
 
 
 def conflicts(row_words: int, by_rows: bool) -> int:
-    """The most words of one bank in an access of a warp: to 4 words of 8 rows, or else to 8 words
-    of 4 rows.
+    """The most words of one bank in an access of a warp, or of half a one to f64: to 4 words of 8 rows, or
+    else to 8 words of 4 rows.
     """
     rows, words = (COLUMNS, ACROSS) if by_rows else (ACROSS, COLUMNS)
     banks = [(r * row_words + w) % BANKS for r, w in itertools.product(range(rows), range(words))]

@@ -13,12 +13,17 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, PORTABLE_SHARED_BYTES
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
+from ocannl.lowering.loops_to_kernels.tensor_cores import TILES
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 
 Array = NDArray[Any]
 Sizes = tuple[int, int, int]
-DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64}
+
+
+# Tiles with elements whose sums fit into the registers of warps.
+TILES_OF = [(t, e) for t in TILES for e in DTYPES if e != "f64" or t.warp_rows * t.warp_columns <= 64 * 32]
 
 
 def product(
@@ -28,26 +33,27 @@ def product(
     extents = dict(zip("boi", sizes, strict=True))
     batch, at, space = (f"{outer}x", "g, ", f"g = {outer}, ") if outer else ("", "", "")
     shape = {axes: batch + "x".join(str(extents[a]) for a in axes.split(", ")) for axes in (x, w, y)}
+    is_wide, sums = element in ("f32", "f64"), "f64" if element == "f64" else "f32"
     loads = [
-        f"%{name}{'v' if element == 'f32' else 'n'} = loops.load %{name}[{at}{axes}]"
+        f"%{name}{'v' if is_wide else 'n'} = loops.load %{name}[{at}{axes}]"
         for name, axes in (("x", x), ("w", w))
     ]
-    wide = [] if element == "f32" else [f"%{n}v = arith.extf %{n}n : {element} to f32" for n in "xw"]
+    wide = [] if is_wide else [f"%{n}v = arith.extf %{n}n : {element} to f32" for n in "xw"]
     lines = "\n".join([*loads, *wide])
     return f"""
 loops.func @product {{
   %x = assign.node "x" on_device : memref<{shape[x]}x{element}>
   %w = assign.node "w" on_device : memref<{shape[w]}x{element}>
-  %b = assign.node "b" on_device : memref<{extents["o"]}xf32>
-  %y = assign.node "y" on_device : memref<{shape[y]}xf32>
+  %b = assign.node "b" on_device : memref<{extents["o"]}x{sums}>
+  %y = assign.node "y" on_device : memref<{shape[y]}x{sums}>
   loops.nest "y" ({space}b = {extents["b"]}, o = {extents["o"]}) {{
     %bias = loops.load %b[o]
-    %sum = loops.reduce add (i = {extents["i"]}) : f32 {{
+    %sum = loops.reduce add (i = {extents["i"]}) : {sums} {{
       {lines}
-      %p = arith.mulf %xv, %wv : f32
+      %p = arith.mulf %xv, %wv : {sums}
       loops.yield %p
     }}
-    %z = arith.addf %sum, %bias : f32
+    %z = arith.addf %sum, %bias : {sums}
     loops.store %z, %y[{at}{y}]
   }}
 }}

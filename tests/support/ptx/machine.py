@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from support.ptx import bulk_copies
 from support.ptx.arithmetic import ELEMENTWISE, TYPES, compared, converted, high_product
 from support.ptx.bulk_copies import Mbarrier
-from support.ptx.matrices import multiplied, spread
+from support.ptx.matrices import multiplied, multiplied_doubles, spread
 from support.ptx.memory import WARP, Counts, Global, Shared, bank_turns, elements_of, sectors
 from support.ptx.text import Address, Function, Instruction, Operand
 from support.ptx.warpgroups import Products, fence, run
@@ -471,8 +471,14 @@ class Machine:
         self.whole_warps(op)
         result, *operands = op.operands
         assert isinstance(result, tuple)
-        left, right, sums = ([self.value(v, "b32") for v in o] for o in operands if isinstance(o, tuple))
-        for name, value in zip(result, multiplied(left, right, sums, op.modes[-2]), strict=True):
+        type = "f64" if op.modes[-1] == "f64" else "b32"
+        left, right, sums = ([self.value(v, type) for v in o] for o in operands if isinstance(o, tuple))
+        if type == "f64":
+            assert "m8n8k4" in op.modes, op.text
+            found = multiplied_doubles(left[0], right[0], sums)
+        else:
+            found = multiplied(left, right, sums, op.modes[-2])
+        for name, value in zip(result, found, strict=True):
             self.define(name, value)
 
 

@@ -54,6 +54,19 @@ def elements(registers: Sequence[Array], type: Any, where: Array) -> Array:
     return words.reshape(len(registers[0]) // WARP, -1)[:, where]
 
 
+def multiplied_doubles(left: Array, right: Array, sums: Sequence[Array]) -> list[Array]:
+    """The registers of 8 x 8 sums of products of 8 x 4 and 4 x 8 numbers in f64: a thread has one of each
+    operand, and two neighbours of the sums.
+    """
+    x, w = np.zeros((2, len(left) // WARP, 8, 4))
+    x[:, G, T], w[:, G, T] = left.reshape(-1, WARP), right.reshape(-1, WARP)
+    total = np.zeros((len(x), 8, 8))
+    for k, part in enumerate(sums):
+        total[:, G, 2 * T + k] = part.reshape(-1, WARP)
+    total += x @ w.transpose(0, 2, 1)
+    return [total[:, G, 2 * T + k].reshape(-1) for k in range(2)]
+
+
 def multiplied(
     left: Sequence[Array], right: Sequence[Array], sums: Sequence[Array], type: str
 ) -> list[Array]:

@@ -304,6 +304,19 @@ loops.func @f {
 
 loops.func @f {
   kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x32xi32>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = kernel.mma %0, %1 rows (h) deep (q) columns (c)
+  }
+}
+
+// CHECK: `kernel.mma`: both operands are f64, f32, f16 or bf16, found i32 and i32
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
     %a = kernel.shared memref<2x2x32xf64>
     %0 = loops.load %a[q, h, l]
     %1 = loops.load %a[0, q, l]
@@ -311,7 +324,7 @@ loops.func @f {
   }
 }
 
-// CHECK: `kernel.mma`: both operands are f32, f16 or bf16, found f64 and f64
+// CHECK: `kernel.mma`: the depth of f64 has 0 variables, found 1
 
 // -----
 

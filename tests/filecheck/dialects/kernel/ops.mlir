@@ -104,6 +104,8 @@ loops.func @kernels indices (batch_n = 4) {
   // CHECK:         kernel.launch "on tensor cores" block (l = 32) registers (h = 2, q = 2, c = 2, e = 2) {
   // CHECK:           %d1 = kernel.mma %a1, %b1 rows (h) deep (q) columns (c)
   // CHECK:           %d2 = kernel.mma %a2, %b2 rows (h) deep (q, e) columns (c)
+  // CHECK:           %d3 = kernel.mma %a3, %b3 rows (h) deep () columns (c)
+  // CHECK-NEXT:      %d4 = arith.addf %d3, %d3 : f64
   kernel.launch "on tensor cores" block (l = 32) registers (h = 2, q = 2, c = 2, e = 2) {
     %f1 = kernel.shared memref<2x2x32xf32>
     %a1 = loops.load %f1[q, h, l]
@@ -113,6 +115,11 @@ loops.func @kernels indices (batch_n = 4) {
     %a2 = loops.load %f2[q, h, e, l]
     %b2 = loops.load %f2[0, q, e, l]
     %d2 = kernel.mma %a2, %b2 rows (h) deep (q, e) columns (c)
+    %f3 = kernel.shared memref<2x32xf64>
+    %a3 = loops.load %f3[h, l]
+    %b3 = loops.load %f3[0, l]
+    %d3 = kernel.mma %a3, %b3 rows (h) deep () columns (c)
+    %d4 = arith.addf %d3, %d3 : f64
   }
   // CHECK:         kernel.launch "in a warp" block (lane = 32) {
   // CHECK-NEXT:      %c = arith.constant 1.000000e+00 : f32

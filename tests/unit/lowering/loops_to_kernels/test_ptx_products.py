@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
-from support.tensor_core_kernels import DTYPES, Sizes, lowered, product, rounded
+from support.tensor_core_kernels import DTYPES, TILES_OF, Sizes, lowered, product, rounded
 
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import LoadOp
 from ocannl.lowering.kernels.registers import points as points_of
 from ocannl.lowering.loops_to_kernels import contraction, tensor_cores
-from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WarpTiles
+from ocannl.lowering.loops_to_kernels.tensor_cores import WarpTiles
 from ocannl.runtime.cuda.ptx import ptx_text
 
 Array = NDArray[Any]
@@ -36,19 +36,19 @@ def multiply(
         rng.standard_normal([extents[axis] for axis in axes.split(", ")]).astype(DTYPES[element])
         for axes in (x, w)
     )
-    found = {"x": left, "w": right, "y": np.zeros(sizes[:2], np.float32)}
-    found["b"] = rng.standard_normal(extents["o"]).astype(np.float32)
+    result, close = (np.float64, 1e-13) if element == "f64" else (np.float32, 1e-5)
+    found = {"x": left, "w": right, "y": np.zeros(sizes[:2], result)}
+    found["b"] = rng.standard_normal(extents["o"]).astype(result)
     counts = run_ptx(text, found, apart=apart)
     spec = f"{x},{w}->bo".replace(", ", "")
     operands = (rounded(array) if tf32 else array.astype(np.float64) for array in (left, right))
     expected = np.einsum(spec, *operands) + found["b"]
-    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-5 * np.sqrt(sizes[2]))
+    np.testing.assert_allclose(found["y"], expected, rtol=close, atol=close * np.sqrt(sizes[2]))
     return found["y"], counts
 
 
 @pytest.mark.sampled(25)
-@pytest.mark.parametrize("tiles", TILES, ids=str)
-@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize(("tiles", "element"), TILES_OF, ids=str)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
 def test_tensor_cores(x: str, w: str, element: str, tiles: WarpTiles, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tensor_cores, "TILES", (tiles,))
@@ -89,13 +89,13 @@ def test_a_warp_reads_few_words(tile: int, words: int, monkeypatch: pytest.Monke
     assert len(read) == words
 
 
-@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("element", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize("tf32", [False, True])
 def test_odd_sizes(element: str, tf32: bool):
     multiply((37, 53, 70), element, "b, i", "o, i", tf32)
 
 
-@pytest.mark.parametrize(("element", "tf32"), [("f32", False), ("f32", True), ("bf16", True)])
+@pytest.mark.parametrize(("element", "tf32"), [("f32", False), ("f32", True), ("bf16", True), ("f64", True)])
 def test_warps_do_not_need_each_other_between_barriers(element: str, tf32: bool):
     """Each runs as far as it can before the next one does."""
     together, apart = (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.nests import parse_module, run_compiled
-from support.tensor_core_kernels import DTYPES, Sizes, lowered, product, rounded
+from support.tensor_core_kernels import DTYPES, TILES_OF, Sizes, lowered, product, rounded
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -55,19 +55,20 @@ def check(
     rng = np.random.default_rng(3)
     extents = dict(zip("boi", sizes, strict=True))
     batch = (outer,) if outer else ()
+    result, close = (np.float64, 1e-13) if element == "f64" else (np.float32, 1e-5)
 
     def array(axes: str, type: Any) -> Array:
         return rng.standard_normal((*batch, *(extents[a] for a in axes.split(", ")))).astype(type)
 
-    found = {"x": array(x, DTYPES[element]), "w": array(w, DTYPES[element]), "y": array(y, np.float32)}
-    found["b"] = rng.standard_normal(extents["o"]).astype(np.float32)
+    found = {"x": array(x, DTYPES[element]), "w": array(w, DTYPES[element]), "y": array(y, result)}
+    found["b"] = rng.standard_normal(extents["o"]).astype(result)
     run_compiled(module, found, {}, emulation=emulation or Emulation(shuffle=5, check=True))
     inside = [("g" if outer else "") + axes.replace(", ", "") for axes in (x, w, y)]
     order = "gbo" if outer else "bo"
     operands = (rounded(found["x"]), rounded(found["w"]))
     total = np.einsum(f"{inside[0]},{inside[1]}->{order}", *operands) + found["b"]
     expected = np.einsum(f"{order}->{inside[2]}", total)
-    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-5 * np.sqrt(sizes[2]))
+    np.testing.assert_allclose(found["y"], expected, rtol=close, atol=close * np.sqrt(sizes[2]))
     return module
 
 
@@ -79,7 +80,7 @@ class TestProducts:
         check(sizes, element)
 
     @pytest.mark.sampled(3)
-    @pytest.mark.parametrize("element", ["f32", "bf16"])
+    @pytest.mark.parametrize("element", ["f32", "bf16", "f64"])
     @pytest.mark.parametrize(
         ("x", "w", "y"), list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"], ["b, o", "o, b"]))
     )
@@ -104,7 +105,7 @@ class TestProducts:
         (launch,) = (op for op in check(sizes, "f32").walk() if isinstance(op, LaunchOp))
         assert launch.grid.names == ("b_band", "o_block", "b_block")
 
-    @pytest.mark.parametrize("element", ["f32", "bf16"])
+    @pytest.mark.parametrize("element", ["f32", "bf16", "f64"])
     def test_batches(self, element: str):
         check((32, 20, 24), element, outer=3)
 
@@ -161,6 +162,7 @@ loops.func @windows {{
 G, T = np.arange(32) // 4, np.arange(32) % 4
 DOCUMENTED = {
     "f32": ([(G, T), (G + 8, T), (G, T + 4), (G + 8, T + 4)], [(T, G), (T + 4, G)]),
+    "f64": ([(G, T), (G + 8, T)], [(T, G)]),
     "bf16": (
         [(G + 8 * (k // 2 % 2), 2 * T + k % 2 + 8 * (k // 4)) for k in range(8)],
         [(2 * T + k % 2 + 8 * (k // 2), G) for k in range(4)],
@@ -171,46 +173,49 @@ DOCUMENTED = {
 class TestFragments:
     @pytest.mark.parametrize("element", DOCUMENTED)
     def test_elements_stand_where_the_documentation_says(self, element: str):
-        deep, pair, shape = ("q", "", "2x2") if element == "f32" else ("q, e", ", e", "2x2x2")
+        lefts, rights = DOCUMENTED[element]
+        deep = ["q", "e"][: (len(rights) - 1).bit_length()]
+        first, second = ", ".join(["l", *deep[:1], "h", *deep[1:]]), ", ".join(["l", *deep])
+        sums = "f64" if element == "f64" else "f32"
         module = parse_module(f"""
 loops.func @product {{
-  %a = assign.node "a" on_device : memref<32x{shape}x{element}>
-  %b = assign.node "b" on_device : memref<32x{shape[2:]}x{element}>
-  %c = assign.node "c" on_device : memref<32x2x2xf32>
+  %a = assign.node "a" on_device : memref<32x2x{"2x" * len(deep)}{element}>
+  %b = assign.node "b" on_device : memref<32x{"2x" * len(deep)}{element}>
+  %c = assign.node "c" on_device : memref<32x2x2x{sums}>
   kernel.launch "c" block (l = 32) registers (q = 2, h = 2, p = 2, e = 2) {{
-    %0 = loops.load %a[l, q, h{pair}]
-    %1 = loops.load %b[l, q{pair}]
-    %2 = kernel.mma %0, %1 rows (h) deep ({deep}) columns (p)
+    %0 = loops.load %a[{first}]
+    %1 = loops.load %b[{second}]
+    %2 = kernel.mma %0, %1 rows (h) deep ({", ".join(deep)}) columns (p)
     loops.store %2, %c[l, h, p]
   }}
 }}
 """)
         rng = np.random.default_rng(0)
-        lefts, rights = DOCUMENTED[element]
-        depth = 8 if element == "f32" else 16
+        depth = 4 * len(rights)
         left = rng.integers(-8, 8, (16, depth)).astype(DTYPES[element])
         right = rng.integers(-8, 8, (depth, 8)).astype(DTYPES[element])
         a, b = (np.stack([m[at] for at in places], 1) for m, places in ((left, lefts), (right, rights)))
         a, b = (x.reshape(32, *[2] * int(np.log2(x.shape[1]))) for x in (a, b))
-        found = {"a": a, "b": b, "c": np.zeros((32, 2, 2), np.float32)}
+        found = {"a": a, "b": b, "c": np.zeros((32, 2, 2), np.dtype(sums.replace("f", "float")))}
         run_compiled(module, found, {}, emulation=Emulation(shuffle=1, check=True))
         whole = left.astype(np.float64) @ right.astype(np.float64)
         expected = np.stack([whole[G + 8 * (k // 2), 2 * T + k % 2] for k in range(4)], 1)
         np.testing.assert_array_equal(found["c"].reshape(32, 4), expected)
 
 
-def lanes(launch: LaunchOp) -> Iterator[dict[str, int]]:
-    """The variables of the block in the threads of the first warp."""
+def lanes(launch: LaunchOp, count: int) -> Iterator[dict[str, int]]:
+    """The variables of the block in the first threads."""
     names, sizes = zip(*launch.block.data, strict=True)
     points = itertools.product(*(range(size) for size in sizes))
-    for values in itertools.islice(points, 32):
+    for values in itertools.islice(points, count):
         yield dict(zip(names, values, strict=True))
 
 
-@pytest.mark.parametrize("element", DTYPES)
-@pytest.mark.parametrize("tiles", TILES, ids=str)
+@pytest.mark.parametrize(("tiles", "element"), TILES_OF, ids=str)
 def test_no_bank_conflicts(tiles: WarpTiles, element: str, monkeypatch: pytest.MonkeyPatch):
-    """The words that a warp reads at a time lie in different banks; of 16-bit numbers, a word has two."""
+    """The words that a warp reads at a time, or half a one numbers of 64 bits, lie in different banks; of
+    16-bit numbers, a word has two.
+    """
     monkeypatch.setattr(tensor_cores, "TILES", (tiles,))
     for x, w in (("b, i", "o, i"), ("i, b", "i, o")):
         module = lowered(product((512, 512, 64), element, x, w))
@@ -220,9 +225,10 @@ def test_no_bank_conflicts(tiles: WarpTiles, element: str, monkeypatch: pytest.M
         pairs = [name for name in launch.registers.names if name == "i_pair"]
         for op in loads:
             address, bytes = flatten(op.node, op.indices.data), element_bytes(op.node)
-            points = [{**at, **dict.fromkeys(pairs, k)} for at in lanes(launch) for k in range(4 // bytes)]
+            some, parts = list(lanes(launch, 32 // max(1, bytes // 4))), range(max(1, 4 // bytes))
+            points = [{**at, **dict.fromkeys(pairs, k)} for at in some for k in parts]
             places = [sum(address.stride(name) * k for name, k in at.items()) for at in points]
-            words = {place * bytes // 4 for place in places}
+            words = {word for p in places for word in range(p * bytes // 4, -(-(p + 1) * bytes // 4))}
             assert len(words) == len({word % 32 for word in words}) == 32
 
 
