@@ -123,8 +123,8 @@ def beside_cpu(name: str) -> str:
 def step(name: str) -> str:
     """The first losses of a training step."""
     gpu, cpu = (StepRuns(PROBLEMS[name](), device) for device in ("cuda", "cpu"))
-    losses = [(runs.first(), runs.step(1)) for runs in (gpu, cpu)]
-    return close(*map(np.array, losses), STEP_CLOSE)
+    found, wanted = (np.array([runs.first(), runs.step(1)]) for runs in (gpu, cpu))
+    return close(found, wanted, STEP_CLOSE)
 
 
 CHECKS: dict[str, Callable[[], str]] = {

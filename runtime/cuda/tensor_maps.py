@@ -38,7 +38,10 @@ def encode(device: Gpu, map: TensorMap, address: int) -> NDArray[np.uint8]:
     sizes = np.array(map.shape[::-1], np.uint64)
     strides = (map.bytes * np.cumprod(sizes))[:-1].astype(np.uint64)
     box, steps = np.array(map.box[::-1], np.uint32), np.ones(len(map.box), np.uint32)
-    function = SIGNATURE(int(device.ask("cuGetProcAddress", ENCODE, VERSION, 0)))
+    place = device.ask("cuGetProcAddress", ENCODE, VERSION, 0)
+    if not place:
+        raise DeviceError(f"the NVIDIA driver has no {ENCODE.decode()}: it is too old for bulk copies")
+    function = SIGNATURE(int(place))
     kinds = (
         api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         api.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
@@ -47,7 +50,7 @@ def encode(device: Gpu, map: TensorMap, address: int) -> NDArray[np.uint8]:
     )
     failed = function(
         found.ctypes.data,
-        api.CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * map.bytes}"].value,
+        getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * map.bytes}").value,
         len(map.shape),
         address,
         *(array.ctypes.data for array in (sizes, strides, box, steps)),

@@ -137,7 +137,7 @@ class FakeDriver:
     def cuGetProcAddress(self, symbol: bytes, cudaVersion: int, flags: int) -> Answer:
         assert (symbol, flags) == (b"cuTensorMapEncodeTiled", 0)
         if cudaVersion > self.version:
-            return CUresult.CUDA_ERROR_NOT_FOUND, None, None
+            return CUresult.CUDA_SUCCESS, 0, 2
         return CUresult.CUDA_SUCCESS, ctypes.cast(self.maps.encode, ctypes.c_void_p).value, 0
 
     def cuDeviceGetCount(self) -> Answer:

@@ -185,7 +185,12 @@ def test_batches(only: Any):
     x, w = (
         rng.standard_normal((batch, n, sizes[2])).astype(ml_dtypes.bfloat16) for n in (sizes[0], sizes[1])
     )
-    found = {"x": x, "w": w, "b": np.zeros(sizes[1], np.float32), "y": np.zeros((batch, 64, 72), np.float32)}
+    found: dict[str, Array] = {
+        "x": x,
+        "w": w,
+        "b": np.zeros(sizes[1], np.float32),
+        "y": np.zeros((batch, 64, 72), np.float32),
+    }
     run_ptx(text, found, apart=True)
     expected = np.einsum("gbi,goi->gbo", x.astype(np.float64), w.astype(np.float64))
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-3)

@@ -92,6 +92,24 @@ def test_what_the_driver_says_of_text_comes_through_the_real_module(library: Pat
     )
 
 
+TENSOR_MAP = """
+from ocannl.lowering.kernels.calls import TensorMap
+from ocannl.runtime.cuda.gpu import Gpu
+from ocannl.runtime.cuda.tensor_maps import encode
+map = encode(Gpu(), TensorMap(0, 4, (20, 72), (16, 32)), 4096)
+print(map.view("u8")[:6].tolist())
+"""
+
+
+def test_a_tensor_map(library: Path):
+    """By the address of the driver's function, which the real module finds."""
+    environment = os.environ | {"LD_LIBRARY_PATH": str(library)}
+    command = [sys.executable, "-c", TENSOR_MAP]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert not done.returncode, done.stderr
+    assert done.stdout.strip() == "[4096, 72, 20, 288, 32, 16]"
+
+
 def test_this_machine():
     """There is a GPU, or an error that says what is missing."""
     said = ""

@@ -56,5 +56,5 @@ def test_what_is_no_map(changed: dict[str, Any], driver: FakeDriver):
 
 def test_a_driver_without_maps(driver: FakeDriver):
     driver.version = 11080
-    with pytest.raises(DeviceError, match="cuGetProcAddress failed"):
+    with pytest.raises(DeviceError, match="has no cuTensorMapEncodeTiled: it is too old"):
         made(Gpu())
