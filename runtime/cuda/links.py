@@ -72,6 +72,7 @@ class RankLinks:
             self.wait_for_first()
         communicator = self.communicators[exchange.mesh]
         try:
+            self.gpu.enter()
             move = communicator.all_gather if exchange.kind == "all_gather" else communicator.all_to_all
             move(target, source, exchange.bytes)
             self.settle(communicator, exchange.line)

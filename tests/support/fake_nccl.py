@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -113,7 +114,12 @@ class FakeNccl:
         self.comms: dict[int, Comm] = {}
         self.calls: list[str] = []
         self.said = b""
-        self.group: list[Move] | None = None
+        self.here = threading.local()
+
+    @property
+    def group(self) -> list[Move] | None:
+        """That of this thread, if it is in one."""
+        return getattr(self.here, "group", None)
 
     def library(self) -> Nccl:
         """The functions with the types that NCCL's have."""
@@ -222,7 +228,7 @@ class FakeNccl:
 
     def ncclGroupStart(self) -> int:
         assert self.group is None
-        self.group = []
+        self.here.group = list[Move]()
         return SUCCESS
 
     def ncclSend(self, source: int, size: int, kind: int, peer: int, handle: int, at: int) -> int:
@@ -244,7 +250,7 @@ class FakeNccl:
 
     def ncclGroupEnd(self) -> int:
         assert self.group, "nothing is in the group"
-        moves, self.group = self.group, None
+        moves, self.here.group = self.group, None
         (stream,) = {move.stream for move in moves}
         for move in moves:
             move.comm.is_settled = False

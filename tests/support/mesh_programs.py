@@ -46,3 +46,45 @@ def recurrent(ctx: oc.Context, shard: Any) -> Values:
     ctx.init_params(loss)
     step()
     return {"loss": ctx[loss]} | {name: ctx[param.grad] for name, param in oc.params(loss).items()}
+
+
+def trained(ctx: oc.Context, loss: oc.Tensor) -> Values:
+    """Three steps of Adam."""
+    step = ctx.compile(train.grad_update(loss) + train.adam_update(loss, learning_rate=0.01), name="step")
+    ctx.init_params(loss)
+    losses: list[float] = []
+    for _ in range(3):
+        step()
+        losses.append(float(ctx[loss]))
+    return {"losses": np.array(losses)} | {name: ctx[param] for name, param in oc.params(loss).items()}
+
+
+def divided_parameters(ctx: oc.Context, shard: Any) -> Values:
+    """Parameters and moments in parts, dropout, and a batch in uneven ones."""
+    own = None if shard is None else {"input": "data"}
+    with oc.precision(np.float64):
+        x = oc.data(POINTS, label="x", shard=shard)
+        hidden = nn.dropout(0.3)(oc.tanh(oc.param("hidden", output=6, shard=own) @ x), train_step=0)
+        loss = ((oc.param("out", output=3, shard=own) @ hidden - oc.data(TARGETS, shard=shard)) ** 2).sum()
+    return trained(ctx, loss)
+
+
+def divided_layers(ctx: oc.Context, shard: Any) -> Values:
+    """Attention by heads, and two layers that share one sum."""
+    own = None if shard is None else {"output": "data"}
+    with oc.precision(np.float64):
+        x = oc.data(np.stack([POINTS] * 2), axes="bbo", label="x", shard={} if shard else None)
+        hidden = oc.param("into", output=8, shard=own) @ nn.multi_head_attention(num_heads=4, d_k=2, d_v=2)(x)
+        loss = ((oc.param("out", output=3) @ oc.relu(hidden)) ** 2).sum()
+    return trained(ctx, loss)
+
+
+def divided_experts(ctx: oc.Context, shard: Any) -> Values:
+    """A mixture whose tokens go to the ranks of their experts, and back."""
+    own = None if shard is None else {"experts": "data"}
+    with oc.precision(np.float64):
+        x = oc.data(np.stack([POINTS] * 6), axes="bbo", label="x", shard=shard)
+        y = nn.linear(in_dim=4, out_dim=4)(x)
+        found, balance = nn.moe(num_experts=5, d_ff=5, capacity_factor=1.0, shard=own)(y, balance=True)
+        loss = oc.sum((y + found) ** 2) + 0.1 * balance
+    return trained(ctx, loss)

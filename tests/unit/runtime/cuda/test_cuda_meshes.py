@@ -21,7 +21,7 @@ from support.cuda_on_cpu import FakeDriver, install
 from support.fake_mpi import FakeWorld, Post
 from support.fake_nccl import REMOTE_ERROR, FakeNccl, install_nccl
 from support.layering import TESTS
-from support.mesh_programs import perceptron, recurrent
+from support.mesh_programs import divided_experts, divided_layers, divided_parameters, perceptron, recurrent
 
 import ocannl as oc
 from ocannl import train
@@ -67,7 +67,9 @@ def same(found: Values, expected: Values) -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("program", [perceptron, recurrent])
+@pytest.mark.parametrize(
+    "program", [perceptron, recurrent, divided_parameters, divided_layers, divided_experts]
+)
 def test_gpus_give_what_one_device_gives(
     program: Callable[[oc.Context, Any], Values], ranks: int, nccl: FakeNccl
 ) -> None:
