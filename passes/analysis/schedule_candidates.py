@@ -21,8 +21,9 @@ from ocannl.passes.analysis.tile_cost import TileCost, chains
 # The cost of a remainder, whose smaller tile costs code and hides less latency, as a part of the work; and in
 # products, where each row of a tile saves loads, in tiles at most.
 REMAINDER_PENALTY, MOST_OF_PRODUCT = 0.05, 16
-# The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
-WIDEST, WIDEST_WORK = 4, 12
+# The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it. Where
+# registers are many, each tile has two, of which the one's operations run while the other's are waited for.
+WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 12, 32
 # The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
 FEW_OPERATIONS = 4
 # The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
@@ -174,7 +175,9 @@ class Chooser:
     def widest(self, name: str) -> int:
         if self.dominant is not None and name in self.dominant.varies:
             return ACCUMULATORS if self.streams() and self.facts.work <= FEW_OPERATIONS else 4
-        return WIDEST if self.work <= WIDEST_WORK else 2 if self.work <= 3 * WIDEST_WORK else 1
+        if self.work <= WIDEST_WORK:
+            return WIDEST
+        return 2 if self.work <= 3 * WIDEST_WORK or self.target.vector_registers >= MANY_REGISTERS else 1
 
     def streams(self) -> bool:
         """Whether an operand of the dominant reduction does not fit in the second-level cache."""
