@@ -36,8 +36,9 @@ PAGE_BYTES, KNOWN_PAGES = 4096, 1024
 # The points of a sum that is short, and how many times as large as an operand results are then the most of
 # what is moved.
 SHORT, MOSTLY = 64, 4
-# How many times fewer bytes from beyond the second-level cache are worth another loop order.
-MUCH_LESS = 2
+# How many times fewer bytes from beyond the second-level cache are worth another loop order; and the part of
+# that cache in which what is read again stays.
+MUCH_LESS, STAYS = 1.5, 4 / 5
 # Rows of memory that are read at the same time as fast as one, though they may meet in one set of a cache.
 STREAMS = 8
 
@@ -331,24 +332,37 @@ class Chooser:
             moved = [*others[:place], lanes, *others[place:]]
             found = self.traffic(moved, schedule)
             if found < least:
-                least, best = found, moved
+                least, best = found / MUCH_LESS, moved
         return best
 
     def traffic(self, order: Sequence[str], schedule: Schedule) -> int:
         """The bytes that the dominant reduction reads from beyond the second-level cache in a loop order."""
         assert self.dominant is not None
-        accesses, sizes = self.dominant.accesses, self.dominant.around | self.dominant.space
-        bytes = [spanned(access, sizes) for access in accesses]
-        for place, name in enumerate(order):
-            inside = {n: sizes[n] for n in (*order[place + 1 :], *self.dominant.space)}
-            extents = dict(schedule.tiles) | inside
-            if sum(spanned(access, extents) for access in accesses) > self.target.l2_bytes // 2:
-                again = -(-sizes[name] // schedule.tile(name))
-                bytes = [
-                    total if name in access.strides else total * again
-                    for total, access in zip(bytes, accesses, strict=True)
-                ]
-        return sum(bytes)
+        sizes, total = self.dominant.around | self.dominant.space, 0
+        for access in self.dominant.accesses:
+            bytes = spanned(access, sizes)
+            for place, name in enumerate(order):
+                if name not in access.strides and self.goes_far(
+                    order, self.met_again(order, place, access), schedule
+                ):
+                    bytes *= -(-sizes[name] // schedule.tile(name))
+            total += bytes
+        return total
+
+    def met_again(self, order: Sequence[str], place: int, access: Access) -> int:
+        """The place of the innermost loop, of those inside of one that an access does not move along, whose
+        steps read the same.
+        """
+        inner = itertools.takewhile(lambda k: order[k] not in access.strides, range(place, len(order)))
+        return max(inner)
+
+    def goes_far(self, order: Sequence[str], place: int, schedule: Schedule) -> bool:
+        """Whether a step of a loop touches more than the second-level cache has room for."""
+        assert self.dominant is not None
+        sizes = self.dominant.around | self.dominant.space
+        inside = {name: sizes[name] for name in (*order[place + 1 :], *self.dominant.space)}
+        extents = dict(schedule.tiles) | inside
+        return sum(spanned(a, extents) for a in self.dominant.accesses) > STAYS * self.target.l2_bytes
 
     def footprint(self, access: Access, inside: Collection[str]) -> int:
         """The bytes that an access touches while the given variables run."""

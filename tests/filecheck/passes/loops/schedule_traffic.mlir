@@ -1,0 +1,37 @@
+// RUN: ocannl-opt %s -p "schedule{cpu=x86-64-v4}" | filecheck %s
+
+// A convolution of 3 x 3 at every other position. Where the loop over panels of the kernel is the outermost one, each comes
+// from beyond the cache once, as all tiles of rows meet it again. Images, which then come 16 times, are far fewer bytes than
+// the kernel would be at each of 16 positions.
+// CHECK: loops.nest "y" {{.*}} order = (o_panel, o, h, w, b)
+loops.func @deep {
+  %x = assign.node "x" on_device : memref<32x9x9x256xf32>
+  %k = assign.node "k" on_device : memref<512x3x3x256xf32>
+  %y = assign.node "y" on_device : memref<32x4x4x512xf32>
+  loops.nest "y" (b = 32, h = 4, w = 4, o = 512) {
+    %s = loops.reduce add (i = 3, j = 3, c = 256) : f32 {
+      %a = loops.load %x[b, 2*h + i, 2*w + j, c]
+      %c = loops.load %k[o, i, j, c]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %s, %y[b, h, w, o]
+  }
+}
+
+// Of 32 larger images each stays in the cache while all panels are read for it.
+// CHECK: loops.nest "y" {{.*}} order = (b, o_panel, o, h, w)
+loops.func @wide {
+  %x = assign.node "x" on_device : memref<32x17x17x256xf32>
+  %k = assign.node "k" on_device : memref<256x3x3x256xf32>
+  %y = assign.node "y" on_device : memref<32x8x8x256xf32>
+  loops.nest "y" (b = 32, h = 8, w = 8, o = 256) {
+    %s = loops.reduce add (i = 3, j = 3, c = 256) : f32 {
+      %a = loops.load %x[b, 2*h + i, 2*w + j, c]
+      %c = loops.load %k[o, i, j, c]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %s, %y[b, h, w, o]
+  }
+}
