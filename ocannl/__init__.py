@@ -67,6 +67,7 @@ from ocannl.program.mesh import Mesh
 from ocannl.program.misuse import explain_all
 from ocannl.program.other_names import FUNCTIONS, missing
 from ocannl.program.parameters import params
+from ocannl.program.pointwise_functions import pointwise
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.rearranging import rearrange, reduce, repeat
@@ -198,6 +199,7 @@ __all__ = [
     "param",
     "params",
     "plan",
+    "pointwise",
     "precision",
     "print",
     "print_values",

@@ -10,7 +10,7 @@ from threading import get_ident
 from ocannl.runtime.systems.forks import at_fork
 
 # The least number of objects, made in pauses and not freed since, for which all are looked at.
-LEAST_MADE = 1_000_000
+LEAST_MADE = 2_000_000
 # Fewer than the 700 new objects (2,000 since Python 3.13) that make the collector look at them.
 MOST_YOUNG = 500
 # For so many questions it is believed that somebody froze objects.

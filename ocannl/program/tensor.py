@@ -41,6 +41,7 @@ from ocannl.program.numbers import Number, is_number, is_truth, literal, number
 from ocannl.program.other_names import NamesApart
 from ocannl.program.padded_axes import ask_counts, note_reduction
 from ocannl.program.placements import PlacementView
+from ocannl.program.points import Point, at_points
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
@@ -480,6 +481,8 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
     arity = SCALAR_OPS[op].arity
     if len(args) != arity:
         raise ArgumentError(f"{op} takes {arity} tensors, found {len(args)}")
+    if Point in map(type, args):
+        return cast("Tensor", at_points(op, args))
     operands = [a.tensor().ir_value if isinstance(a, Expression) else literal(a) for a in args]
     return Tensor(expressions.pointwise(op, operands))
 

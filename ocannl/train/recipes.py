@@ -153,15 +153,41 @@ def adam_one(
     own, g = memory or memory_of(p), p.grad if gradient is None else gradient
     with oc.code(f"{p.label} adam step") as step:
         m, v = own("adam_mean"), own("adam_square")
-        m[...] = beta1 * m + (1 - beta1) * g
-        v[...] = beta2 * v + (1 - beta2) * g**2
+        m[...] = mean_with(m, g, beta1)
+        v[...] = square_with(v, g, beta2)
         if amsgrad:
             highest = own("adam_highest_square")
             highest[...] = oc.maximum(highest, v)
             v = highest
-        delta = m / of_mean / (oc.sqrt(v / of_square) + epsilon)
-        p -= learning_rate * (delta + weight_decay * p if weight_decay else delta)
+        p -= _adapted(learning_rate, p, m, of_mean, v, of_square, epsilon, weight_decay)
     return step
+
+
+@oc.pointwise
+def mean_with(mean: oc.Tensor, new: oc.Tensor, kept: float) -> oc.Tensor:
+    """A running mean with a new value."""
+    return kept * mean + (1 - kept) * new
+
+
+@oc.pointwise
+def square_with(mean: oc.Tensor, new: oc.Tensor, kept: float) -> oc.Tensor:
+    """A running mean of squares with a new value."""
+    return kept * mean + (1 - kept) * new**2
+
+
+@oc.pointwise
+def _adapted(
+    rate: oc.TensorLike,
+    p: oc.Tensor,
+    m: oc.Tensor,
+    of_mean: oc.TensorLike,
+    v: oc.Tensor,
+    of_square: oc.TensorLike,
+    epsilon: float,
+    weight_decay: float,
+) -> oc.Tensor:
+    delta = m / of_mean / (oc.sqrt(v / of_square) + epsilon)
+    return rate * (delta + weight_decay * p if weight_decay else delta)
 
 
 def _check(update: str, learning_rate: object, options: Mapping[str, object]) -> None:

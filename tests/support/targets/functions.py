@@ -266,7 +266,8 @@ def functions(ctx: oc.Context, dtype: Any) -> Values:
     values = {
         f"{name} {k}": np.asarray(value) for k, each in enumerate(found) for name, value in each.items()
     }
-    flat = oc.function(lambda x: oc.tanh(x) * x, ctx=ctx)
+    bend = oc.pointwise(lambda x: oc.tanh(x) * x)
+    flat = oc.function(bend, ctx=ctx)
     curved = oc.function(lambda x: oc.tanh(x).einsum("... => "), ctx=ctx)
     return values | {
         "w": ctx[w],
