@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32, i32
@@ -37,6 +37,12 @@ def term_type(term: Term, elements: Sequence[Element]) -> Element:
             if kind is Kind.FLOAT:
                 return f32 if common is None else float_of(common)
             return i32 if common == BOOL and kind in (Kind.ARITHMETIC, Kind.SHIFT) else common
+
+
+@lru_cache(maxsize=4096)
+def type_over(term: Term, elements: tuple[Element, ...]) -> Element:
+    """`term_type`, once for all operations of a program that have the same term. Raises `FloatError`."""
+    return term_type(term, elements)
 
 
 def common_type(term: App, elements: Sequence[Element]) -> Element:

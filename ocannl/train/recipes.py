@@ -159,7 +159,7 @@ def adam_one(
             highest = own("adam_highest_square")
             highest[...] = oc.maximum(highest, v)
             v = highest
-        p -= _adapted(learning_rate, p, m, of_mean, v, of_square, epsilon, weight_decay)
+        p[...] = _adapted(p, learning_rate, m, of_mean, v, of_square, epsilon, weight_decay)
     return step
 
 
@@ -177,8 +177,8 @@ def square_with(mean: oc.Tensor, new: oc.Tensor, kept: float) -> oc.Tensor:
 
 @oc.pointwise
 def _adapted(
-    rate: oc.TensorLike,
     p: oc.Tensor,
+    rate: oc.TensorLike,
     m: oc.Tensor,
     of_mean: oc.TensorLike,
     v: oc.Tensor,
@@ -187,7 +187,7 @@ def _adapted(
     weight_decay: float,
 ) -> oc.Tensor:
     delta = m / of_mean / (oc.sqrt(v / of_square) + epsilon)
-    return rate * (delta + weight_decay * p if weight_decay else delta)
+    return p - rate * (delta + weight_decay * p if weight_decay else delta)
 
 
 def _check(update: str, learning_rate: object, options: Mapping[str, object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from functools import lru_cache
 
 from ocannl.dialects.ir.errors import PrecisionError, at_line
 from ocannl.dialects.scalar.accumulation import neutral_number
@@ -20,38 +20,60 @@ def settle_numbers(op: ApplyOp | ConstantOp) -> None:
 
     Raises `PrecisionError` for one that the type has not.
     """
+    try:
+        settled = settled_term(op)
+    except NumberError as error:
+        raise PrecisionError(at_line(op, str(error))) from None
+    if settled is not op.term.data and settled != op.term.data:
+        op.properties["term"] = TermAttr(settled)
+
+
+def settled_term(op: ApplyOp | ConstantOp) -> Term:
+    """The term of an operation with settled numbers. Raises `NumberError`."""
     element = tensor_type(op.result).element
     term = op.term.data
     if isinstance(op, ConstantOp):
-        settled: Term = settle(op, Const(op.value), element)
-    elif not has_numbers(term):
-        return
-    else:
-        if chooses_neutral(op) and isinstance(term, App) and is_integer(element):
-            assert op.accum_name is not None
-            term = App("where", (*term.args[:2], Const(neutral_number(op.accum_name, element))))
-        elements = [tensor_type(operand).element for operand in op.args]
+        return settle(Const(op.value), element)
+    if not has_numbers(term):
+        return term
+    if chooses_neutral(op) and isinstance(term, App) and is_integer(element):
+        assert op.accum_name is not None
+        term = App("where", (*term.args[:2], Const(neutral_number(op.accum_name, element))))
+    return settled_in(term, tuple([tensor_type(operand).element for operand in op.args]), element)
 
-        def leaf(leaf: Arg | Const, type: Element) -> Term:
-            return settle(op, leaf, type) if isinstance(leaf, Const) else leaf
 
-        settled = map_leaves(term, elements, element, leaf)
-    if settled != op.term.data:
-        op.properties["term"] = TermAttr(settled)
+@lru_cache(maxsize=4096)
+def settled_in(term: Term, elements: tuple[Element, ...], element: Element) -> Term:
+    """A term over operands of some types whose numbers have the types of their operands. Many operations of a
+    program have the same one.
+
+    Raises `NumberError`.
+    """
+
+    def leaf(leaf: Arg | Const, type: Element) -> Term:
+        is_settled = isinstance(leaf, Arg) or isinstance(leaf.value, float)
+        return leaf if is_settled else settle(leaf, type)
+
+    return map_leaves(term, elements, element, leaf)
 
 
 def has_numbers(term: Term) -> bool:
     return isinstance(term, Const) or (isinstance(term, App) and any(map(has_numbers, term.args)))
 
 
-def settle(op: Operation, number: Const, type: Element) -> Const:
+def settle(number: Const, type: Element) -> Const:
+    """Raises `NumberError`."""
     value = number.value
-    if type is None or (isinstance(value, float) and not isinstance(op, ConstantOp)):
+    if type is None:
         return number
     if is_float(type):
         return Const(float(value))
     assert is_integer(type)
     least, most = integer_range(type)
     if not least <= value <= most or value != int(value):
-        raise PrecisionError(at_line(op, f"{number_text(value)} is no number of type {type}"))
+        raise NumberError(f"{number_text(value)} is no number of type {type}")
     return Const(int(value))
+
+
+class NumberError(Exception):
+    """A type does not have a number."""

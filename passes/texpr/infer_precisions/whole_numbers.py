@@ -12,7 +12,7 @@ from ocannl.dialects.ir.errors import PrecisionError, at_line
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, promote
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.scalar.types_of_terms import Element, FloatError, map_leaves, term_type
+from ocannl.dialects.scalar.types_of_terms import Element, FloatError, map_leaves, type_over
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
@@ -141,7 +141,7 @@ class WholeNumbers:
 
     def result(self, op: ApplyOp) -> Element:
         try:
-            found = term_type(typed_term(op), [self.kinds[operand] for operand in op.args])
+            found = type_over(typed_term(op), tuple([self.kinds[operand] for operand in op.args]))
         except FloatError as error:
             raise PrecisionError(at_line(op, str(error))) from None
         if op.accum_name in TRUTH_VALUES:
