@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 import ocannl as oc
-from ocannl.train.recipes import adam_one, bias_corrections, complement_of_power, sgd_one
+from ocannl.train.recipes import (
+    adam_one,
+    bias_corrections,
+    complement_of_power,
+    mean_with,
+    sgd_one,
+    square_with,
+)
 from ocannl.train.update_step import UpdateStep
 
 Pair = tuple[float, float]
@@ -56,8 +63,8 @@ def _adam(
 def _moments(u: UpdateStep, gradient: oc.Tensor, betas: Pair) -> tuple[oc.Tensor, oc.Tensor]:
     """The running means of a gradient and of its square, updated."""
     (beta1, beta2), m, v = betas, u.memory("mean"), u.memory("square")
-    m[...] = beta1 * m + (1 - beta1) * gradient
-    v[...] = beta2 * v + (1 - beta2) * gradient**2
+    m[...] = mean_with(m, gradient, beta1)
+    v[...] = square_with(v, gradient, beta2)
     return m, v
 
 
