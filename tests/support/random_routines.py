@@ -110,10 +110,12 @@ REDUCERS: tuple[tuple[Callable[..., oc.Tensor], Callable[..., Array]], ...] = (
 
 
 class Routine:
-    """One routine by chance: tensors of which each may read those before it, and code."""
+    """One routine by chance: tensors of which each may read those before it, and code. Data are split over
+    the axis of a mesh, or are not, by chance, too.
+    """
 
-    def __init__(self, chance: Generator) -> None:
-        self.chance = chance
+    def __init__(self, chance: Generator, split: str | None = None) -> None:
+        self.chance, self.split = chance, split
         self.types = WIDE if chance.random() < 0.8 else WIDE + NARROW
         self.pool = [self.data() for _ in range(chance.integers(1, 4))]
         for _ in range(chance.integers(1, 6)):
@@ -123,7 +125,15 @@ class Routine:
         shape = self.chance.integers(self.chance.random() > 0.1, 9, self.chance.integers(1, 4))
         dtype = self.types[self.chance.integers(len(self.types))]
         array = self.chance.normal(size=shape).astype(dtype)
-        return Known(oc.data(array), np.repeat(array.astype(np.float64)[None], COPIES, 0))
+        return Known(
+            oc.data(array, shard=self.placement(array)), np.repeat(array.astype(np.float64)[None], COPIES, 0)
+        )
+
+    def placement(self, array: Array) -> Any:
+        if self.split is None or self.chance.random() < 0.3:
+            return None
+        axis = int(self.chance.integers(array.ndim))
+        return {"output" if axis == array.ndim - 1 else ("batch", axis): self.split}
 
     def one(self) -> Known:
         return self.pool[self.chance.integers(len(self.pool))]

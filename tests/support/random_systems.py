@@ -16,6 +16,7 @@ from ocannl import nn, train
 
 from .random_arithmetic import features
 from .random_features import Features
+from .random_routines import COUNT, Routine
 
 Array = NDArray[Any]
 TIMEOUT = 300.0
@@ -212,7 +213,39 @@ def emulated(chance: Generator) -> None:
         feature.check(ctx[feature.value])
 
 
-SYSTEMS = (mesh, staged, cached, windowed, quantized, quantized, emulated, emulated, emulated)
+def emulated_routine(chance: Generator) -> None:
+    """A random routine on a GPU that is emulated."""
+    routine(chance, oc.Context.emulated_gpu(check=True, shuffle=int(chance.integers(9))), None)
+
+
+def split_routine(chance: Generator) -> None:
+    """A random routine whose data are split over ranks as threads, along any axes."""
+    ranks = int(chance.choice([2, 2, 3]))
+    own = oc.Mesh({"data": ranks}, engine="threads", timeout=TIMEOUT)
+    routine(chance, oc.Context.cpu(mesh=own), "data")
+
+
+def routine(chance: Generator, ctx: oc.Context, split: str | None) -> None:
+    """Runs a random routine; where ids are outside, what follows from these is not compared."""
+    i = oc.index("i", COUNT)
+    with oc.code("random") as code:
+        known = Routine(chance, split).statements(i)
+    step = ctx.compile(code)
+    try:
+        step(i=0)
+        step.run_loop(epochs=2)
+    except oc.OcannlError as error:
+        if "is outside of 0 to" not in str(error):
+            raise
+        known = known[1:]
+    for one in known:
+        one.check(ctx[one.tensor])
+
+
+SYSTEMS = (
+    *(mesh, staged, cached, windowed, quantized, quantized),
+    *(emulated, emulated, emulated_routine, emulated_routine, split_routine, split_routine, split_routine),
+)
 
 
 def run(chance: Generator) -> str:
