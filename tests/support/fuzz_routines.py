@@ -24,7 +24,7 @@ import ocannl as oc
 from . import random_systems
 from .random_arithmetic import features as arithmetic
 from .random_features import Feature, Features
-from .random_routines import COUNT, Known, Routine
+from .random_routines import COUNT, Derivative, Known, Routine
 
 # The processors that code is for: what a machine lacks is not run there.
 TARGETS = (None, None, "x86-64-v3", "x86-64-v2")
@@ -45,11 +45,14 @@ def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
         threads, winograd = int(chance.integers(1, 3)), bool(chance.random() < 0.7)
         ctx = oc.Context.cpu(threads=threads, target=target, winograd=winograd)
     i, features, known = oc.index("i", COUNT), list[Feature](), list[Known]()
+    derivatives = list[Derivative]()
     try:
         with oc.code("random") as code:
             for seed in seeds:
                 own = np.random.default_rng(seed)
-                known += Routine(own).statements(i)
+                routine = Routine(own)
+                known += routine.statements(i)
+                derivatives += routine.derivatives
                 features += Features(own).some(int(own.random() < FEATURES))
                 features += arithmetic(own) if own.random() < ARITHMETIC else []
             for feature in features:
@@ -68,6 +71,8 @@ def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
     # The run that tells of ids is the last one.
     for one in known[1::2] if told else known:
         one.check(ctx[one.tensor])
+    for derivative in () if told else derivatives:
+        derivative.check(ctx)
     return told
 
 

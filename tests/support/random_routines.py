@@ -52,6 +52,26 @@ class Known:
             )
 
 
+@dataclass
+class Derivative:
+    """A gradient, and how the number changes along a direction."""
+
+    slope: oc.Tensor
+    change: oc.Tensor
+    direction: Array
+
+    def check(self, ctx: oc.Context) -> None:
+        slope, change = ctx[self.slope].astype(np.float64), float(ctx[self.change])
+        if not np.isfinite(change) or not np.isfinite(slope).all():
+            return
+        terms = slope * self.direction
+        # Terms that cancel out inside of the two are not seen here.
+        allowed = 1e-3 * (np.abs(terms).sum() + 1e-3)
+        found = terms.sum()
+        if not abs(found - change) <= allowed:
+            raise AssertionError(f"reverse mode gives {found}, forward mode {change} +- {allowed}")
+
+
 def rounded(values: Array, dtype: np.dtype[Any], chance: Generator) -> Array:
     """Values as a tensor keeps them, the other ones moved by about a rounding."""
     size = 1e-2 if dtype.itemsize == 2 else 2 * float(np.finfo(dtype).eps)
@@ -116,6 +136,7 @@ class Routine:
 
     def __init__(self, chance: Generator, split: str | None = None) -> None:
         self.chance, self.split = chance, split
+        self.derivatives: list[Derivative] = []
         self.types = WIDE if chance.random() < 0.8 else WIDE + NARROW
         self.pool = [self.data() for _ in range(chance.integers(1, 4))]
         for _ in range(chance.integers(1, 6)):
@@ -211,6 +232,16 @@ class Routine:
         values = np.einsum("vab,vcb->vac", self.loose(t), self.loose(t))
         return oc.einsum("a | b; c | b => a | c", rows, rows), values
 
+    def slopes(self, total: oc.Tensor, leaf: Known) -> None:
+        """A gradient, and now and then the change along a direction, by the other mode."""
+        slope = oc.grad(total, leaf.tensor)
+        oc.run(oc.forward(slope))
+        if self.types is WIDE and self.chance.random() < 0.4:
+            direction = self.chance.normal(size=leaf.values[0].shape)
+            change = oc.jvp(total, leaf.tensor, oc.data(direction.astype(leaf.tensor.dtype)))
+            oc.run(oc.forward(change))
+            self.derivatives.append(Derivative(slope, change, direction))
+
     def statements(self, i: oc.Index) -> list[Known]:
         """The forward computation, a gradient, and memory that is written in parts along a static index.
 
@@ -225,7 +256,7 @@ class Routine:
         total[at, ::2] *= 0.5
         oc.run(oc.forward(last.tensor))
         if last.tensor.dtype.kind == "f" and self.chance.random() < 0.5:
-            oc.run(oc.forward(oc.grad(last.tensor.sum(), self.pool[0].tensor)))
+            self.slopes(last.tensor.sum(), self.pool[0])
         with np.errstate(all="ignore"):
             sums = self.loose(last).reshape(COPIES, -1).sum(1)
             sums = rounded(sums, last.tensor.dtype, self.chance)
