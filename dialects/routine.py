@@ -19,6 +19,8 @@ STAGE = "stage"
 """The mesh axis along which ranks compute the stages of a program."""
 MICROBATCH = "microbatch"
 """The axis of a program's mesh that is in time: each rank computes one microbatch after the other."""
+MOST_RANKS = 2**16
+"""The most ranks along an axis of a mesh; of a program in stages, each has a routine of its own."""
 
 
 @irdl_attr_definition
@@ -151,6 +153,8 @@ class RoutineOp(OwnOperation, Indexed):
             raise VerifyException("a static index is declared twice")
         if self.mesh is not None and not all(ranks for _, ranks in self.mesh.data):
             raise VerifyException("each axis of a mesh has a number of ranks")
+        if max(self.mesh_sizes.values(), default=0) > MOST_RANKS:
+            raise VerifyException(f"an axis of a mesh has at most {MOST_RANKS} ranks")
         check_no_arguments(self.body)
 
 

@@ -68,6 +68,10 @@ FOUND = {
         ["-t", "metal"],
     ),
     "a scan of unknown length": (SCAN, ["-p", "distribute-scans"]),
+    "a mesh of many stages": (
+        f"texpr.routine @f indices (microbatch.rank = 2) mesh (stage = {HUGE}, microbatch = 2) {{\n}}",
+        ["-p", "split-stages"],
+    ),
     "a group without axes": ('loops.func @f {\n  loops.group "nothing" () {\n  }\n}', ["-t", "llvm"]),
 }
 
