@@ -4,6 +4,7 @@ import itertools
 import math
 
 import pytest
+from support.nests import parse_module
 
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import LoadOp, NestOp
@@ -12,7 +13,6 @@ from ocannl.lowering.loops_to_llvm.blocks_ahead import BlocksAhead, blocks_ahead
 from ocannl.lowering.placement import place
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import operations, variable_sizes
-from tests.support.nests import parse_module
 
 # Of a gradient `g` and an image `x`, of 512 images of 8 x 8.
 GROUP = """

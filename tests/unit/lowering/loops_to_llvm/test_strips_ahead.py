@@ -3,13 +3,13 @@
 import itertools
 
 import pytest
+from support.nests import parse_module
 
 from ocannl.dialects.loops import NestOp
 from ocannl.lowering.loops_to_llvm.strips_ahead import strips_ahead
 from ocannl.lowering.loops_to_llvm.tile import strip_start
 from ocannl.lowering.placement import place
 from ocannl.passes.analysis.cache_lines import LINE
-from tests.support.nests import parse_module
 
 PRODUCT = """
 loops.func @f {{
