@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ocannl.dialects.ir.errors import ShapeError, at_line
+from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr import MemoryOp, OfOp, ScanOp, TensorOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
@@ -19,9 +20,9 @@ from ocannl.program import graph
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.needed import needed_for
-from ocannl.program.reductions import no_elements
+from ocannl.program.reductions import without_elements
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
-from ocannl.program.values import Value, value_of, values_of
+from ocannl.program.values import Value, value_of
 from ocannl.runtime.locks import shared
 
 T = TypeVar("T")
@@ -94,13 +95,10 @@ def commit(program: ExtractedRoutine) -> None:
 
 def check_elements(program: ExtractedRoutine) -> None:
     """Raises `ShapeError` for a value that has elements although what it is an extreme of has none."""
-    for value, copy in program.copies.items():
-        if not isinstance(value, Value) or value.of_nothing is None or value.is_settled:
-            continue
-        source = values_of(value.op)[0]
-        sizes = shape_of(program.copies.get(source, source)).memory_sizes
-        if 0 in sizes and 0 not in shape_of(copy).memory_sizes:
-            raise ShapeError(at_line(value.op, no_elements(source, value.of_nothing)))
+    for op, copy in program.extremes:
+        source, result = operands_of(copy)[0], copy.results[0]
+        if 0 in shape_of(source).memory_sizes and 0 not in shape_of(result).memory_sizes:
+            raise ShapeError(at_line(op, without_elements(op) or ""))
 
 
 def _commit_shapes(types: Sequence[tuple[Shape, Shape]]) -> None:

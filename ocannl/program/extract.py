@@ -39,7 +39,7 @@ from ocannl.program.names import memory_names
 from ocannl.program.needed import Needed, needed_for
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
-from ocannl.program.values import Value, label_of, operation_of, value_of, values_of
+from ocannl.program.values import OF_NOTHING, Value, label_of, operation_of, value_of, values_of
 from ocannl.runtime.locks import shared
 
 
@@ -66,7 +66,8 @@ class ExtractedRoutine:
     """A module with one routine, and which value of the program under construction each of its nodes
     stands for.
 
-    `checks` are those of its ids, with the values that tell them.
+    `checks` are those of its ids, with the values that tell them; `extremes` are operations that need
+    elements, bodies of scans included, with their copies.
     """
 
     module: ModuleOp
@@ -74,6 +75,7 @@ class ExtractedRoutine:
     values: dict[str, Value]
     copies: dict[SSAValue, SSAValue]
     checks: list[tuple[IdCheck, Value]]
+    extremes: list[tuple[Operation, Operation]]
 
 
 def _asked(ops: Iterable[texpr.TensorOp]) -> list[Value]:
@@ -119,7 +121,7 @@ def _extract(
     told = [(check, values_of(check.statement)[0]) for check in checks]
     module = ModuleOp([routine])
     module.location = here
-    return ExtractedRoutine(module, routine, copier.values, copier.copies, told)
+    return ExtractedRoutine(module, routine, copier.values, copier.copies, told, copier.extremes)
 
 
 def sketch(values: Iterable[Value], ends: Ends) -> tuple[ModuleOp, dict[Value, SSAValue]]:
@@ -230,6 +232,8 @@ class _Copier:
     contexts: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     """The numbers of contexts that merge buffers are from."""
 
+    extremes: list[tuple[Operation, Operation]] = field(default_factory=list[tuple[Operation, Operation]])
+
     def __post_init__(self) -> None:
         self.kept = frozenset(self.memory.values())
 
@@ -251,7 +255,7 @@ class _Copier:
         if isinstance(op, ScanOp):
             return self._scan(op)
         copy = copied(op, self.copies)
-        copy.attributes.clear()
+        self._clear(op, copy)
         if isinstance(op, texpr.TensorOp):
             assert isinstance(copy, texpr.TensorOp)
             self._type(op.result, copy.result)
@@ -264,6 +268,12 @@ class _Copier:
             copy.location = named(self._statement(op), op.location)
         self._own(op, copy)
         return copy
+
+    def _clear(self, op: Operation, copy: Operation) -> None:
+        """Takes from a copy what only operations under construction have."""
+        if OF_NOTHING in op.attributes:
+            self.extremes.append((op, copy))
+        copy.attributes.clear()
 
     def _number_context(self, value: Value, copy: texpr.MergeOp) -> None:
         number = self.contexts.setdefault(value.merged.context, len(self.contexts))
@@ -298,7 +308,7 @@ class _Copier:
         for argument, own in zip(op.arguments, copy.arguments, strict=True):
             self._type(argument, own)
         for inner, own in zip(operations_of(op.block), operations_of(copy.block), strict=True):
-            own.attributes.clear()
+            self._clear(inner, own)
             for result, other in zip(inner.results, own.results, strict=True):
                 self._type(result, other)
             name = next((result.name_hint for result in inner.results if result.name_hint), "")

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Generic, TypeAlias, TypeVar
 
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+
 from ocannl.dialects.ir.errors import ShapeError
+from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, RowKind
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
@@ -19,7 +23,7 @@ from ocannl.program.floats import float_value
 from ocannl.program.location import here
 from ocannl.program.memory_axes import MemoryAxes, Slot
 from ocannl.program.padded_axes import note_reduction
-from ocannl.program.values import Value
+from ocannl.program.values import OF_NOTHING, Value
 
 Axes: TypeAlias = RowKind | int | Sequence[int] | None
 """All axes, those of a row, or some by their numbers in the order of memory."""
@@ -130,13 +134,24 @@ class Reduction:
             number = step if place == 0 else App("add", (number, step))
         attained = App("or", (App("eq", (X, Arg(1))), App("ne", (X, X))))
         found = self.reduce("min", App("where", (attained, number, Const(float("inf")))), *others)
-        found.of_nothing = none
+        needs_elements(found, none)
         return found
 
 
-def no_elements(value: Value, so: str) -> str:
+def needs_elements(reduced: Value, so: str) -> None:
+    """Notes that a reduction is an error where there turn out to be no elements; `so` says what follows."""
+    reduced.op.attributes[OF_NOTHING] = StringAttr(so)
+
+
+def no_elements(value: SSAValue, so: str) -> str:
     """The message of a reduction of nothing; `so` says what follows."""
     return f"`{tensor_name(value)}` has no elements there, so {so}"
+
+
+def without_elements(op: Operation) -> str | None:
+    """The message where an operation that `needs_elements` has none; None of another one."""
+    so = op.attributes.get(OF_NOTHING)
+    return no_elements(operands_of(op)[0], so.data) if isinstance(so, StringAttr) else None
 
 
 def _name(axis: str) -> str:
@@ -165,7 +180,8 @@ class Reducible(ABC, Generic[TensorT]):
         if none is not None:
             reduction.check_elements(none)
         reduced = reduction.reduce(accum)
-        reduced.of_nothing = none
+        if none is not None:
+            needs_elements(reduced, none)
         note_reduction(reduced.op, reduced)
         return self._of(reduced)
 

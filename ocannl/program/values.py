@@ -56,6 +56,11 @@ class Updates:
     label: str
 
 
+OF_NOTHING = "of_nothing"
+"""The attribute of an operation under construction with the words for an error where its first operand turns
+out to have no elements."""
+
+
 class Value(OpResult[TensorType]):
     """The result of an operation under construction, and what belongs to it."""
 
@@ -69,8 +74,6 @@ class Value(OpResult[TensorType]):
     """The kind of a node, if that was said; no part of the program's text."""
     id_checks: Sequence[IdCheck] = ()
     """The checks of the ids of the operation."""
-    of_nothing: str | None = None
-    """The words for an error where its first operand turns out to have no elements; None if that is none."""
     updates: Updates | None = None
     """The code that runs with a loss that depends on the value."""
     merged: Any = None

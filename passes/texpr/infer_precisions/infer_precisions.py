@@ -24,6 +24,7 @@ from ocannl.dialects.texpr import (
     SliceOp,
     TexprRoutineOp,
     ValueOp,
+    YieldOp,
 )
 from ocannl.dialects.texpr.scan import nested, values_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
@@ -35,7 +36,7 @@ from ocannl.passes.texpr.infer_precisions.whole_numbers import WholeNumbers, giv
 
 NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
 # The operations that make types known to each other's.
-PROPAGATING = (ApplyOp, SliceOp, ValueOp, MergeOp, LikeOp, AssignOp, ScanOp, ArgumentOp)
+PROPAGATING = (ApplyOp, SliceOp, ValueOp, MergeOp, LikeOp, AssignOp, ScanOp, YieldOp, ArgumentOp)
 
 
 @dataclass
@@ -121,6 +122,12 @@ class Precisions:
                 element = next((e for e in map(known, same) if e is not None), None)
                 for value in same:
                     self.demand(value, element)
+        elif isinstance(op, YieldOp):
+            scan = op.parent_op()
+            assert isinstance(scan, ScanOp)
+            # Now, before anything that reads the results.
+            for result, (value, _) in zip(scan.results[scan.carried.data :], op.stacked, strict=True):
+                self.demand(result, known(value))
 
     def down(self, op: Operation) -> None:
         if isinstance(op, ApplyOp | SliceOp):
@@ -147,8 +154,10 @@ def same_types(op: ScanOp) -> Iterator[tuple[SSAValue, ...]]:
         yield value, result
 
 
-def wider_carries(ops: Iterable[TensorOp], known: Mapping[SSAValue, Attribute]) -> dict[SSAValue, Attribute]:
-    """The carries of scans in which wider floats are yielded than they were taken to be, with these types."""
+def wider_in_scans(ops: Iterable[TensorOp], known: Mapping[SSAValue, Attribute]) -> dict[SSAValue, Attribute]:
+    """The carries of scans in which wider floats are yielded than they were taken to be, with these types;
+    and what bodies read as wider or narrower floats than it is outside, with the wider type.
+    """
     found: dict[SSAValue, Attribute] = {}
     for op in (op for op in ops if isinstance(op, ScanOp)):
         for argument, value in zip(op.carry_arguments, op.yielded.carries, strict=True):
@@ -156,6 +165,11 @@ def wider_carries(ops: Iterable[TensorOp], known: Mapping[SSAValue, Attribute]) 
             wide = widest(pair)
             if wide is not None and wide != known.get(argument) and all(map(is_float, pair)):
                 found[argument] = wide
+        carried = op.carried.data
+        for argument, operand in zip(op.arguments[carried:], op.operands[carried:], strict=True):
+            pair = [known[each] for each in (argument, operand) if each in known]
+            if len({*pair}) == 2 and (wide := widest(pair)) is not None and all(map(is_float, pair)):
+                found[argument] = found[operand] = wide
     return found
 
 
@@ -198,7 +212,7 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
             if value not in whole.soft:
                 precisions.learn(value, f32)
         precisions.propagate(ops)
-        wider = wider_carries(tensors, precisions.known)
+        wider = wider_in_scans(tensors, precisions.known)
         if wider.keys() <= given.keys():
             break
         given = wider | given

@@ -185,7 +185,9 @@ class RowRules:
         return row_error(ShapeConflict, self.store, rule, reason)
 
     def _cycle(self, rule: RowEq | RowLe) -> RankCycle:
-        return row_error(RankCycle, self.store, rule, "a row would have to contain itself with more axes")
+        return row_error(
+            RankCycle, self.store, rule, "a rank cycle: a row would have to contain itself with more axes"
+        )
 
 
 def _meeting(split: int, res: Row, opnd: Row) -> tuple[int, int]:

@@ -282,3 +282,23 @@ texpr.routine @moved {
   %r = texpr.apply add= where(eq(%ids, %p), %x, 0.0) logic "n; i; i j => n" : !texpr.tensor<5>
   %b = texpr.apply add= add(%x, %x) logic "i j; i j => i j" : !texpr.tensor<3, 4>
 }
+
+// What a body reads has the widest type that it is used with, inside and outside; so have its results.
+// CHECK-LABEL: texpr.routine @captured {
+// CHECK:    %w = texpr.param "w" : !texpr.tensor<4, f64>
+// CHECK:      texpr.yield carry (%h) each (%p at batch -1)
+// CHECK-NEXT:    } : !texpr.tensor<f32>, !texpr.tensor<3 | 4, f64>
+// CHECK:    %a = texpr.apply = add(%w, %y) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %b = texpr.apply = add(%a, %ys) logic "." : !texpr.tensor<3 | 4, f64>
+texpr.routine @captured {
+  %c = texpr.constant 0.0 : !texpr.tensor<>
+  %xs = texpr.data "xs" : !texpr.tensor<3 | f64>
+  %y = texpr.data "y" : !texpr.tensor<4, f32>
+  %w = texpr.param "w" : !texpr.tensor<4>
+  %last, %ys = texpr.scan t = 3 carry (%h = %c : !texpr.tensor<>) each (%x = %xs at batch -1 : !texpr.tensor<>) with (%v = %w) {
+    %p = texpr.apply = mul(%v, %x) logic "." : !texpr.tensor<4>
+    texpr.yield carry (%h) each (%p at batch -1)
+  } : !texpr.tensor<>, !texpr.tensor<3 | 4>
+  %a = texpr.apply = add(%w, %y) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = add(%a, %ys) logic "." : !texpr.tensor<3 | 4>
+}

@@ -197,3 +197,23 @@ def test_extremes_of_nothing_beside_an_empty_axis():
     others = oc.data(np.zeros((0, 3), np.float32), axes="oo")
     oc.infer(rows.max(1) + oc.einsum("d, e => d,", rows + others))
     assert tuple(rows.shape) == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_axis_that_turns_out_to_be_empty_inside_of_a_scan(name: str, depth: int):
+    w = oc.param("w", init=1.0)
+
+    def cell(carry: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        return carry, getattr(oc.einsum("d, ; => d, ", w, x), name)(0)
+
+    def outer(carry: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        return carry, oc.scan(cell, 0.0, x)[0]
+
+    xs = oc.data(np.ones((2, 3)[:depth]), axes="bb"[:depth])
+    stacked, _ = oc.scan(cell if depth == 1 else outer, 0.0, xs)
+    y = stacked.sum() + (oc.einsum("d, => d, ", w) + oc.zeros(0)).sum()
+    message = r"test_reductions.py:\d+: .*has no elements there, so none is (greatest|least|first)"
+    for use in (lambda: oc.Context.cpu().init_params(y), y.numpy):
+        with pytest.raises(oc.ShapeError, match=message):
+            use()

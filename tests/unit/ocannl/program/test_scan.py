@@ -329,3 +329,14 @@ def test_checkpoints_save_memory() -> None:
         return int(re.findall(r"arena = (\d+)", text)[-1])
 
     assert arena(16) < arena(None) / 4
+
+
+def test_a_parameter_has_the_widest_type_inside_and_outside() -> None:
+    w = oc.param("w", np.array([0.5, 2.0]).tolist(), output=2)
+    ys, _ = oc.scan(lambda carry, x: (carry, w * x), 0.0, oc.data(np.array([1.0, 1 / 3]), axes="b"))
+    y = ys + (w + oc.data(np.ones(2, np.float32), axes="o"))
+    ctx = oc.Context.cpu(threads=1)
+    ctx.init_params(y)
+    assert (w.dtype, ctx[y].dtype) == (np.float64, np.float64)
+    expected = np.array([[1], [1 / 3]]) * [0.5, 2.0] + np.array([1.5, 3.0])
+    np.testing.assert_allclose(ctx[y], expected, rtol=1e-15)

@@ -156,7 +156,7 @@ texpr.routine @r {
   %y = texpr.apply add= %n logic "... => ..., 0" : !texpr.tensor<...o0>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("... => ..., 0", n)`: a row would have to contain itself with more axes
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("... => ..., 0", n)`: a rank cycle: a row would have to contain itself with more axes
 // CHECK-NEXT: n: ...
 
 // -----
