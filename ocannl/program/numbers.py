@@ -22,8 +22,7 @@ def is_number(value: object) -> TypeGuard[Number]:
 
 def is_truth(value: object) -> bool:
     """Whether a value is True or False, of Python or NumPy."""
-    is_array = isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype == np.bool_
-    return is_array or isinstance(value, bool | np.bool_)
+    return isinstance(value, bool | np.bool_) or (is_number(value) and getattr(value, "dtype", 0) == np.bool_)
 
 
 def literal(value: Number) -> bool | int | float:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -41,10 +41,10 @@ class Optimizer:
     def __init__(
         self, name: str, rule: Rule, lr: LearningRate, options: Mapping[str, Any], common: Common
     ) -> None:
-        self.name, self.lr, self.options = name, lr, dict(options)
-        self.groups = {pattern: dict(given) for pattern, given in common.get("groups", {}).items()}
+        self.name, self.lr, self.options = name, _plain(lr), _plain_values(options)
+        self.groups = {pattern: _plain_values(given) for pattern, given in common.get("groups", {}).items()}
         self.clip_norm, self.clip_value = common.get("clip_norm"), common.get("clip_value")
-        self.accumulate, self.ema = common.get("accumulate", 1), common.get("ema")
+        self.accumulate, self.ema = _plain(common.get("accumulate", 1)), common.get("ema")
         self.maximize = bool(common.get("maximize", False))
         self._rule, self._common = rule, dict(common)
         self._scope = oc.scope(common.get("label", name))
@@ -243,6 +243,20 @@ class Optimizer:
         given = {"lr": self.lr, **self.options, **self._common}
         options = ", ".join(f"{key}={value!r}" for key, value in given.items())
         return f"train.{self.name}({options})"
+
+
+def _plain(value: Any) -> Any:
+    """A setting, in place of a number of NumPy that of Python, and of a list a tuple: settings are told apart
+    by their values.
+    """
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, cast("Sequence[Any]", value)))
+    is_number = isinstance(value, np.integer) or (np.ndim(value) == 0 and isinstance(value, np.ndarray))
+    return cast("Any", value).item() if is_number else cast("Any", value)
+
+
+def _plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in options.items()}
 
 
 def _rate(steps: oc.Tensor, lr: LearningRate) -> oc.TensorLike:

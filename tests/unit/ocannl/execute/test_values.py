@@ -91,7 +91,7 @@ class TestConversions:
                 program()
         y = oc.param("v", output=4) @ x
         with pytest.raises(oc.ShapeError, match=r"not known yet: its shape is .*; oc.infer\(t\) decides it"):
-            y[0]
+            w[0]
         oc.infer(y)
         assert (tuple(y.shape), y[0].ndim) == ((2, 4), 1)
         with pytest.raises(oc.ArgumentError, match="range"):

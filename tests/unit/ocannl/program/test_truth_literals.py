@@ -58,7 +58,8 @@ def test_in_arithmetic_they_count(literal: Any) -> None:
 
 
 def test_arrays_without_axes_are_whole_numbers() -> None:
-    found = (oc.tensor(COUNTS) * np.array(2)).numpy()
+    two: Any = np.array(2)
+    found = (oc.tensor(COUNTS) * two).numpy()
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, COUNTS * 2)
 

@@ -334,3 +334,22 @@ def test_a_description_has_all_that_was_asked_for():
     text = repr(train.adamw(lr=0.1, clip_norm=1.0, groups={"*.b": {"weight_decay": 0.0}}))
     assert text.startswith("train.adamw(lr=0.1, betas=(0.9, 0.999), ")
     assert text.endswith("clip_norm=1.0, groups={'*.b': {'weight_decay': 0.0}})")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lr": np.array(1e-2), "betas": (np.array(0.9), np.float64(0.99)), "eps": np.array(1e-8)},
+        {"lr": 1e-2, "betas": [0.9, 0.99], "accumulate": np.int64(1)},
+        {"groups": {"*": {"lr": np.array(1e-2)}}, "betas": np.array([0.9, 0.99])},
+    ],
+)
+def test_settings_may_be_numbers_of_numpy(settings: dict[str, Any]):
+    updated: list[Any] = []
+    for optimizer in (train.adamw(**settings), train.adamw(lr=1e-2, betas=(0.9, 0.99))):
+        ctx, w = oc.Context.cpu(threads=1), oc.param("w", np.array([1.0, -2.0]))
+        step = ctx.compile(optimizer.step((w * w).sum()))
+        ctx.init_params(w)
+        step.run_loop(epochs=3)
+        updated.append(ctx[w])
+    np.testing.assert_array_equal(*updated)
