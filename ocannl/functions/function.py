@@ -347,13 +347,13 @@ def _has_tensors(args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
     return any(isinstance(leaf, Expression) for leaf in leaves_of((args, dict(named))))
 
 
-def _check_options(name: str, context: object, axes: Mapping[object, object]) -> None:
+def _check_options(name: str, context: object, axes: object) -> None:
     """Raises `ArgumentError` for a context that is none, and axes that are no letters by names."""
     if not isinstance(context, Context | None):
         raise ArgumentError(f"function `{name}`: ctx is a context, found {context!r}")
     if not isinstance(axes, Mapping):
         raise ArgumentError(f"function `{name}`: axes are letters by argument, found {axes!r}")
-    for path, letters in axes.items():
+    for path, letters in cast(Mapping[object, object], axes).items():
         if not isinstance(path, str) or not isinstance(letters, str):
             raise ArgumentError(
                 f"function `{name}`: axes are letters by argument, found {{{path!r}: {letters!r}}}"

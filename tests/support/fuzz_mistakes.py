@@ -179,8 +179,8 @@ class Mistake(ast.NodeTransformer):
     def changed(self, node: ast.AST) -> ast.AST:
         chance = self.chance
         match node:
-            case ast.Constant(value=str()):
-                other = chance.choice((typo(node.value or "x", chance), chance.choice(SPECS)))
+            case ast.Constant(value=str(written)):
+                other = chance.choice((typo(written or "x", chance), chance.choice(SPECS)))
                 return chance.choice((ast.Constant(other), expression(chance.choice(NUMBERS))))
             case ast.Constant():
                 return expression(chance.choice(NUMBERS))

@@ -185,10 +185,10 @@ class Steady:
                 continue
             start = time.monotonic()
             numbers = range(first, min(first + together, seed * 1_000_000 + count))
-            result = self.outcome(numbers) | {"first": first, "cases": len(numbers)}
+            result: Result = {**self.outcome(numbers), "first": first, "cases": len(numbers)}
             if result["memory"] > MEMORY and self.worker is not None:
                 grown = {"numbers": [*numbers], "what": f"{result['memory']} KiB are held", "text": ""}
-                result["failures"].append(grown)
+                result["failures"] = [*result["failures"], grown]
                 self.worker.end()
             result |= {"tree": tree.stdout.strip(), "seconds": round(time.monotonic() - start, 2)}
             with self.file.open("a") as file:

@@ -68,7 +68,7 @@ def integers(chance: Generator) -> list[Feature]:
     with np.errstate(all="ignore"):
         for _ in range(int(chance.integers(1, 6))):
             (t, x), (u, y) = (pool[chance.integers(len(pool))] for _ in range(2))
-            match chance.integers(4):
+            match int(chance.integers(4)):
                 case 0:
                     ours, theirs = ALONE[chance.integers(len(ALONE))]
                     pool.append((ours(t), np.asarray(theirs(x))))
@@ -117,7 +117,7 @@ def written(chance: Generator) -> list[Feature]:
             at = tuple(keys)
             values = chance.normal(size=contents[at].shape)
             tensor = oc.data(values, axes="o" * values.ndim)
-            match chance.integers(3):
+            match int(chance.integers(3)):
                 case 0:
                     memory[tuple(key)] = tensor
                     contents[at] = values

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 
 from .random_arithmetic import features
 from .random_features import Features
@@ -200,10 +201,8 @@ def quantized(chance: Generator) -> None:
 
 def emulated(chance: Generator) -> None:
     """Random features on a GPU that is emulated, with each access and data race checked."""
-    arch = (None, "sm_90a", "sm_80")[chance.integers(3)]
-    ctx = oc.Context.emulated_gpu(
-        check=True, shuffle=int(chance.integers(9)), **({} if arch is None else {"arch": arch})
-    )
+    arch = str(chance.choice(["sm_80", DEFAULT_ARCH, "sm_90a"]))
+    ctx = oc.Context.emulated_gpu(check=True, shuffle=int(chance.integers(9)), arch=arch)
     with oc.code("random") as code:
         found = features(chance) if chance.random() < 0.4 else Features(chance).some(1)
         for feature in found:

@@ -73,7 +73,7 @@ def test_what_is_done_is_not_done_again(steady: Steady):
 
 def test_cases_that_fail_together_only():
     class Job:
-        TOGETHER = 2
+        TOGETHER: int = 2
 
         def run_cases(self, numbers: Sequence[int]) -> dict[str, int]:
             if len(numbers) > 1:

@@ -16,6 +16,7 @@ from ocannl.program.other_names import FUNCTIONS, OF_NN, OF_TENSORS, OF_TRAIN
 
 ANY: Any = oc
 ANY_TYPE: Any = np.int8
+IDS: Any = np.arange(2)
 NN: Any = nn
 TRAIN: Any = train
 ARRAY: Any = np.ones(3)
@@ -39,7 +40,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ctx.compile(x, name=ANY), "a routine is named by a string, found <module"),
     (lambda ctx, x: ctx.init_params(x, seed=ANY), "a seed is an integer, found <module"),
     (lambda ctx, x: ctx.init_params(x, seed=ANY_TYPE), "a seed is an integer, found <class 'numpy.int8'>"),
-    (lambda ctx, x: ctx.init_params(x, seed=np.arange(2)), "a seed is an integer, found array([0, 1])"),
+    (lambda ctx, x: ctx.init_params(x, seed=IDS), "a seed is an integer, found array([0, 1])"),
     (lambda ctx, x: oc.node("n", output=3, init=10**400), "an initial value is at most 1.8e308"),
     (lambda ctx, x: oc.init.uniform(high=10**400), "high is at most 1.8e308"),
     (lambda ctx, x: oc.init.kaiming(ANY), "gain is a number, found <module"),
