@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 from support.cuda_handles import (
     CUDA_KERNEL_NODE_PARAMS,
     Call,
     Context,
     CUdevice_attribute,
-    CUdeviceptr,
     CUevent_flags,
     CUfunction_attribute,
     CUjit_option,
@@ -33,12 +29,12 @@ from support.cuda_handles import (
     GraphExec,
     Module,
     Node,
-    Pool,
     Stream,
-    Work,
     cuuint64_t,
 )
 from support.cuda_kernels import Kernel, kernels_of, note_kernels
+from support.cuda_memory import DeviceMemory
+from support.cuda_queues import OK, Answer
 from support.cuda_tensor_maps import (
     CUtensorMapDataType,
     CUtensorMapFloatOOBfill,
@@ -53,22 +49,15 @@ from support.ptx.text import functions
 
 from ocannl.runtime.cuda.driver import BINDINGS
 from ocannl.runtime.cuda.ptxas import assemble
-from ocannl.runtime.memory import aligned_array
-
-# What is added to an address of the CPU to get that of the GPU: no such address can be reached.
-FAR = 1 << 62
-Answer: TypeAlias = tuple[Any, ...]
-OK = (CUresult.CUDA_SUCCESS,)
 
 
-class FakeDriver:
+class FakeDriver(DeviceMemory):
     """Stands for the module, and a driver with some equal GPUs.
 
     Attributes:
         count, name, capability, version, has_pools: what there is.
         starts: what `cuInit` answers; `RuntimeError` for no library of the driver, `ValueError` for
             a result that the bindings do not know.
-        most_bytes: the memory of a GPU.
         log: what the compiler of the driver says of all text, which it then rejects with `rejects`.
         fails: what a kernel of a name does.
         assembles: whether PTX goes through ptxas, for that architecture.
@@ -88,27 +77,20 @@ class FakeDriver:
     CUtensorMapFloatOOBfill = CUtensorMapFloatOOBfill
 
     def __init__(self) -> None:
+        super().__init__()
         self.count, self.name, self.capability, self.version = 1, b"Fake GPU", (8, 0), 12080
         self.has_pools = True
         self.starts: CUresult | Exception = CUresult.CUDA_SUCCESS
-        self.most_bytes = 1 << 40
         self.log, self.rejects = b"", CUresult.CUDA_SUCCESS
         self.fails: dict[str, CUresult] = {}
         self.assembles: str | None = None
         self.counts: Counts | None = None
         self.calls: list[str] = []
         self.launched: list[Call] = []
-        self.broken = CUresult.CUDA_SUCCESS
-        self.memory: dict[int, NDArray[np.uint8]] = {}
-        self.homes: dict[int, Context] = {}
-        self.leaving: set[int] = set()
-        self.alive: dict[object, Context] = {}
-        self.time, self.event_time = 0.0, 0.0
+        self.event_time = 0.0
         self.choose: Callable[[list[Node]], Node] = lambda ready: ready[0]
-        self.contexts, self.pool = defaultdict[int, Context](Context), Pool()
-        self.here = threading.local()
+        self.contexts = defaultdict[int, Context](Context)
         self.maps = TensorMaps(self.host)
-        self.lock = threading.RLock()
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -178,195 +160,6 @@ class FakeDriver:
         assert ctx.retained > 0
         self.here.context = ctx
         return OK
-
-    def check(self, *handles: object) -> None:
-        """A context is current, and handles are those of what is there."""
-        current = getattr(self.here, "context", None)
-        assert current is not None, "no context is current in this thread"
-        assert current.retained > 0
-        for handle in handles:
-            assert handle in self.alive, f"{handle} is not there"
-            assert self.alive[handle] is current, f"{handle} is that of another GPU"
-
-    def made(self, handle: object) -> Answer:
-        self.alive[handle] = self.here.context
-        return CUresult.CUDA_SUCCESS, handle
-
-    # Streams and events.
-
-    def cuStreamCreate(self, Flags: int) -> Answer:
-        assert Flags == CUstream_flags.CU_STREAM_NON_BLOCKING
-        self.check()
-        return (self.broken, None) if self.broken else self.made(Stream())
-
-    def cuStreamDestroy(self, hStream: Stream) -> Answer:
-        self.check(hStream)
-        self.finish(hStream)
-        del self.alive[hStream]
-        return OK
-
-    def cuStreamSynchronize(self, hStream: Stream) -> Answer:
-        self.check(hStream)
-        self.finish(hStream)
-        return (self.broken,)
-
-    def finish(self, stream: Stream) -> None:
-        """Does what waits. It may wait for what those of other GPUs have to do, but not for ever."""
-        with self.lock:
-            while stream.waiting and (self.advance(stream) or any(map(self.advance, self.streams()))):
-                pass
-            assert not stream.waiting, "the host would wait for ever: ranks on other GPUs have not come"
-
-    def advance(self, stream: Stream) -> bool:
-        """Does the next work of a stream, if there is any that need not wait; returns whether there was.
-        When something goes wrong, nothing works from then on.
-        """
-        with self.lock:
-            if self.broken:
-                stream.waiting.clear()
-            if not stream.waiting or (result := stream.waiting[0]()) is None:
-                return False
-            stream.waiting.popleft()
-            self.broken = result
-            return True
-
-    def streams(self) -> list[Stream]:
-        return [handle for handle in list(self.alive) if isinstance(handle, Stream)]
-
-    def enqueue(self, stream: Stream, work: Work) -> Answer:
-        self.check(stream)
-        if not self.broken:
-            stream.waiting.append(work)
-        return (self.broken,)
-
-    def cuEventCreate(self, Flags: int) -> Answer:
-        self.check()
-        return self.made(Event(CUevent_flags(Flags) == CUevent_flags.CU_EVENT_DEFAULT))
-
-    def cuEventRecord(self, hEvent: Event, hStream: Stream) -> Answer:
-        self.check(hEvent)
-        hEvent.has_come = False
-
-        def come() -> CUresult:
-            hEvent.has_come, hEvent.time = True, self.time
-            return CUresult.CUDA_SUCCESS
-
-        return self.enqueue(hStream, come)
-
-    def cuEventQuery(self, hEvent: Event) -> Answer:
-        """Streams work while somebody looks."""
-        self.check(hEvent)
-        while sum(map(self.advance, self.streams())):
-            pass
-        return (self.broken or (CUresult.CUDA_SUCCESS if hEvent.has_come else CUresult.CUDA_ERROR_NOT_READY),)
-
-    def cuEventDestroy(self, hEvent: Event) -> Answer:
-        self.check(hEvent)
-        del self.alive[hEvent]
-        return OK
-
-    def cuEventElapsedTime(self, hStart: Event, hEnd: Event) -> Answer:
-        self.check(hStart, hEnd)
-        assert hStart.has_time
-        assert hEnd.has_time
-        assert hStart.time is not None
-        assert hEnd.time is not None
-        return CUresult.CUDA_SUCCESS, hEnd.time - hStart.time
-
-    # Memory.
-
-    def cuDeviceGetDefaultMemPool(self, dev: int) -> Answer:
-        return CUresult.CUDA_SUCCESS, self.pool
-
-    def cuMemPoolSetAttribute(self, pool: Pool, attr: CUmemPool_attribute, value: cuuint64_t) -> Answer:
-        assert isinstance(value, cuuint64_t)
-        assert attr == CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        pool.threshold = value
-        return OK
-
-    def cuMemAllocAsync(self, bytesize: int, hStream: Stream) -> Answer:
-        return self.allocated(bytesize, hStream)
-
-    def cuMemAlloc(self, bytesize: int) -> Answer:
-        return self.allocated(bytesize)
-
-    def allocated(self, bytesize: int, *streams: Stream) -> Answer:
-        assert bytesize > 0, "a driver refuses to allocate nothing"
-        if bytesize > 2**64 - 1:
-            raise OverflowError("value too large to convert to size_t")
-        self.check(*streams)
-        if self.broken:
-            return self.broken, None
-        if bytesize + sum(map(len, self.memory.values())) > self.most_bytes:
-            return CUresult.CUDA_ERROR_OUT_OF_MEMORY, None
-        memory = aligned_array((bytesize,), np.uint8, 256).view(np.uint8)
-        memory[:] = 0xA5  # new memory has any contents
-        address = memory.ctypes.data + FAR
-        self.memory[address], self.homes[address] = memory, self.here.context
-        return CUresult.CUDA_SUCCESS, CUdeviceptr(address)
-
-    def cuMemFree(self, dptr: int) -> Answer:
-        self.check()
-        assert not any(stream.waiting for stream in self.alive if isinstance(stream, Stream)), (
-            "work may use it"
-        )
-        del self.memory[dptr]
-        return (self.broken,)
-
-    def cuMemFreeAsync(self, dptr: int, hStream: Stream) -> Answer:
-        assert dptr in self.memory
-        assert dptr not in self.leaving
-        self.leaving.add(dptr)
-
-        def free() -> CUresult:
-            self.leaving.remove(dptr)
-            del self.memory[dptr]
-            return CUresult.CUDA_SUCCESS
-
-        return self.enqueue(hStream, free)
-
-    def host(self, address: int, size: int, is_running: bool = False) -> int:
-        """The address for the CPU of so many bytes, which are part of one allocation of the current GPU. Its
-        memory may be freed after what is running.
-        """
-        for start, memory in list(self.memory.items()):
-            if start <= address and address + size <= start + len(memory):
-                assert is_running or start not in self.leaving, "freed memory is used"
-                assert is_running or self.homes[start] is self.here.context, "it is that of another GPU"
-                return address - FAR
-        raise AssertionError(f"{size} bytes at {address:#x} are not those of an allocation")
-
-    def cuMemsetD8Async(self, dstDevice: int, uc: int, N: int, hStream: Stream) -> Answer:
-        target = self.host(dstDevice, N)
-        return self.enqueue(hStream, lambda: self.done(ctypes.memset(target, uc, N)))
-
-    def cuMemcpyHtoDAsync(self, dstDevice: int, srcHost: int, ByteCount: int, hStream: Stream) -> Answer:
-        target = self.host(dstDevice, ByteCount)
-        assert not hStream.exchanges, "memory of hosts is not pinned: the copy would wait for other ranks"
-        return self.enqueue(hStream, lambda: self.done(ctypes.memmove(target, srcHost, ByteCount)))
-
-    def cuMemcpyDtoHAsync(self, dstHost: int, srcDevice: int, ByteCount: int, hStream: Stream) -> Answer:
-        source = self.host(srcDevice, ByteCount)
-        assert not hStream.exchanges, "memory of hosts is not pinned: the copy would wait for other ranks"
-        return self.enqueue(hStream, lambda: self.done(ctypes.memmove(dstHost, source, ByteCount)))
-
-    def cuMemcpyDtoDAsync(self, dstDevice: int, srcDevice: int, ByteCount: int, hStream: Stream) -> Answer:
-        target, source = self.host(dstDevice, ByteCount), self.host(srcDevice, ByteCount)
-        return self.enqueue(hStream, lambda: self.done(ctypes.memmove(target, source, ByteCount)))
-
-    def cuMemGetInfo(self) -> Answer:
-        self.check()
-        return *OK, self.most_bytes - sum(map(len, self.memory.values())), self.most_bytes
-
-    def cuCtxSynchronize(self) -> Answer:
-        self.check()
-        for stream in self.streams():
-            if self.alive[stream] is self.here.context:
-                self.finish(stream)
-        return (self.broken,)
-
-    def done(self, _: object) -> CUresult:
-        return CUresult.CUDA_SUCCESS
 
     # Kernels.
 
