@@ -182,5 +182,6 @@ class DataParallel:
 
     def state_roots(self) -> list[Any]:
         """The state is that of the owner: the parameters, and what its part of a step keeps."""
-        code, *indices = self._update.state_roots()
-        return [*self.params, self._gradients[0].code + self._sync.code + code, *indices]
+        _, *indices = self._update.state_roots()
+        codes = self._gradients[0].code + self._sync.code + self._update.code
+        return [*self.params, codes, *indices]

@@ -251,7 +251,7 @@ def _plain(value: Any) -> Any:
     """
     if isinstance(value, list | tuple):
         return tuple(map(_plain, cast("Sequence[Any]", value)))
-    is_number = isinstance(value, np.integer) or (isinstance(value, np.ndarray) and np.ndim(value) == 0)
+    is_number = isinstance(value, np.integer | np.ndarray) and np.shape(cast("Any", value)) == ()
     return cast("Any", value).item() if is_number else cast("Any", value)
 
 

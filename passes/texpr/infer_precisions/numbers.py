@@ -51,8 +51,9 @@ def settled_in(term: Term, elements: tuple[Element, ...], element: Element) -> T
     """
 
     def leaf(leaf: Arg | Const, type: Element) -> Term:
-        is_settled = isinstance(leaf, Arg) or isinstance(leaf.value, float)
-        return leaf if is_settled else settle(leaf, type)
+        if isinstance(leaf, Arg) or isinstance(leaf.value, float):
+            return leaf
+        return settle(leaf, type)
 
     return map_leaves(term, elements, element, leaf)
 
