@@ -23,7 +23,7 @@ from ocannl.passes.analysis.tile_cost import TileCost, chains
 REMAINDER_PENALTY, MOST_OF_PRODUCT = 0.05, 16
 # The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it. Where
 # registers are many, each tile has two, of which the one's operations run while the other's are waited for.
-WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 12, 32
+WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 36, 32
 # The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
 FEW_OPERATIONS = 4
 # The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
@@ -178,7 +178,7 @@ class Chooser:
             return ACCUMULATORS if self.streams() and self.facts.work <= FEW_OPERATIONS else 4
         if self.work <= WIDEST_WORK:
             return WIDEST
-        return 2 if self.work <= 3 * WIDEST_WORK or self.target.vector_registers >= MANY_REGISTERS else 1
+        return 2 if self.target.vector_registers >= MANY_REGISTERS else 1
 
     def streams(self) -> bool:
         """Whether an operand of the dominant reduction does not fit in the second-level cache."""
