@@ -6,11 +6,15 @@ import faulthandler
 import importlib
 import os
 import sys
+import time
 from functools import cache
 from types import TracebackType
 from typing import Any
 
 from ocannl.dialects.ir.errors import DeviceError
+
+# The seconds in which a launcher passes on what a process has written, before it ends all.
+PASSED_ON = 0.2
 
 
 def world(timeout: float) -> Any:
@@ -45,6 +49,7 @@ def _as_one(mpi: Any) -> Any:
         sys.stderr.write(f"rank {rank} of {processes.size} failed:\n")
         before(kind, error, trace)
         sys.stderr.flush()
+        time.sleep(PASSED_ON)
         processes.Abort(1)
 
     if processes.size > 1:

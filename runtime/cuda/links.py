@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +39,16 @@ class Fate:
 
     failure: str = ""
     communicators: list[Communicator] = field(default_factory=list[Communicator])
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """A context in which communicators are there: none is aborted by another rank. Raises `RankLost`
+        after a failure.
+        """
+        with self.lock:
+            self.check()
+            yield
 
     def check(self) -> None:
         """Raises `RankLost` after a failure."""
@@ -45,10 +57,11 @@ class Fate:
 
     def fail(self, error: Exception) -> None:
         """Ends what waits on the GPUs of this process, which would else wait for ever."""
-        if not self.failure:
-            self.failure = str(error) or type(error).__name__
-            for communicator in self.communicators:
-                communicator.abort()
+        with self.lock:
+            if not self.failure:
+                self.failure = str(error) or type(error).__name__
+                for communicator in self.communicators:
+                    communicator.abort()
 
 
 class RankLinks:
@@ -71,14 +84,13 @@ class RankLinks:
         if len(self.started) >= MOST_STARTED:
             self.wait_for_first()
         communicator = self.communicators[exchange.mesh]
-        try:
+        with self.ending_all(exchange.line):
             self.gpu.enter()
             move = communicator.all_gather if exchange.kind == "all_gather" else communicator.all_to_all
-            move(target, source, exchange.bytes)
+            with self.fate.open():
+                move(target, source, exchange.bytes)
             self.settle(communicator, exchange.line)
             self.started.append(Started(self.recorded(), communicator, exchange.line))
-        except Exception as error:
-            raise self.failed(error, exchange.line) from None
 
     def recorded(self) -> Any:
         """An event that comes when all that is in the stream has ended."""
@@ -91,15 +103,18 @@ class RankLinks:
     def come_together(self, axis: str) -> None:
         """Waits until all ranks along an axis have come. Raises `DeviceError`."""
         line = f'the GPUs along "{axis}"'
-        try:
+        with self.ending_all(line):
             self.settle(self.communicators[axis], line)
-        except Exception as error:
-            raise self.failed(error, line) from None
 
     def settle(self, communicator: Communicator, line: str) -> None:
         """Waits until a communicator has done what was asked of it, other than on the GPU."""
-        if not communicator.is_settled():
-            self.wait(communicator, communicator.is_settled, line)
+        if not self.is_settled(communicator):
+            self.wait(communicator, lambda: self.is_settled(communicator), line)
+
+    def is_settled(self, communicator: Communicator) -> bool:
+        """Whether what was asked of a communicator is under way."""
+        with self.fate.open():
+            return communicator.is_settled()
 
     def watch(self) -> None:
         """Waits for all exchanges. Raises `RankLost`, with the names of ranks that do not come, and the line
@@ -113,14 +128,12 @@ class RankLinks:
         first = self.started[0]
 
         def has_ended() -> bool:
-            return first.communicator.is_settled() and has_come(self.gpu, first.event)
+            return self.is_settled(first.communicator) and has_come(self.gpu, first.event)
 
-        try:
+        with self.ending_all(first.line):
             self.gpu.enter()
             if not has_ended():
                 self.wait(first.communicator, has_ended, first.line)
-        except Exception as error:
-            raise self.failed(error, first.line) from None
         self.idle.append(self.started.popleft().event)
 
     def wait(self, communicator: Communicator, is_done: Callable[[], bool], line: str) -> None:
@@ -130,11 +143,15 @@ class RankLinks:
 
         self.engine.wait(self.rank, communicator.group, is_done_or_failed, line)
 
-    def failed(self, error: Exception, line: str) -> Exception:
-        """The error to raise, after which no rank of this process exchanges anything."""
-        told = DeviceError(f"{line}: {error}") if isinstance(error, NcclError) else error
-        self.fate.fail(told)
-        return told
+    @contextmanager
+    def ending_all(self, line: str) -> Generator[None]:
+        """A context whose errors, those of NCCL with the line, end the exchanges of all ranks here."""
+        try:
+            yield
+        except Exception as error:  # GPUs of other ranks would wait for this one, whatever has failed.
+            told = DeviceError(f"{line}: {error}") if isinstance(error, NcclError) else error
+            self.fate.fail(told)
+            raise told from None
 
 
 class GpuExchanger:

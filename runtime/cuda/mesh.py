@@ -47,6 +47,7 @@ class Links:
 
     def connect(self, axis: str, library: Nccl) -> None:
         """Makes the communicators along an axis. The first rank of each group names its own."""
+        self.fate.check()
         groups = [self.grid.group(links.rank, axis) for links in self.ranks]
         names = [
             library.unique_id() if group[0] == links.rank else bytes(UniqueId())

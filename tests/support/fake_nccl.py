@@ -124,8 +124,8 @@ class FakeNccl:
     def library(self) -> Nccl:
         """The functions with the types that NCCL's have."""
         functions = {n: ctypes.CFUNCTYPE(Int, *types)(self.guarded(n)) for n, types in FUNCTIONS.items()}
-        last: Callable[[Any], bytes] = lambda _: self.said  # noqa: E731
-        return Nccl(functions, {"ncclGetErrorString": TEXTS.get, "ncclGetLastError": last})
+        texts = {"ncclGetErrorString": TEXTS.get, "ncclGetLastError": lambda _: self.said}
+        return Nccl(functions, texts)
 
     def guarded(self, name: str) -> Callable[..., int]:
         """A function that tells of assertions by its result, since C cannot raise."""
