@@ -12,10 +12,10 @@ from ocannl.program.location import here
 def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, str]) -> AttributeError:
     """The error for an attribute that there is not, with what may be meant."""
     same = [other for other in known if other.lower() == name.lower()]
-    near = same or get_close_matches(name, known, 1)
+    near = [name] if name in others else same or get_close_matches(name, [*known, *others], 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    if name in others:
-        hint = f"; in its place: {others[name]}"
+    if near and near[0] in others:
+        hint = f"; in its place: {others[near[0]]}"
     return AttributeError(here(f"{owner} has no attribute {name!r}{hint}"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, cast
@@ -27,10 +28,20 @@ def pointwise(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     from; numbers stay numbers. It has all of its values at each point: those of operands that broadcast, too.
     A value that is used twice belongs to each of its uses, and may be rounded otherwise. In eager mode it is
     the function itself.
+
+    Raises `ArgumentError` for what is no function, and for arguments that it does not take.
     """
+    if not callable(function):
+        raise ArgumentError(f"oc.pointwise makes an operation of a function, found {function!r}")
+
+    signature = inspect.signature(function)
 
     @wraps(function)
     def of_tensors(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{function.__name__}(): {error}") from None
         given = [*args, *kwargs.values()]
         if is_eager() or any(isinstance(one, Point) for one in given):
             return function(*args, **kwargs)

@@ -108,6 +108,7 @@ NAMES: list[tuple[Any, str, str]] = [
     (nn, "Linear", "module 'ocannl.nn' has no attribute 'Linear'; did you mean 'linear'?"),
     (nn, "Module", "in its place: a function of tensors, as oc.Block(function), or @oc.configurable"),
     (train, "DataLoader", "in its place: train.batches"),
+    (train, "DataLoadr", "in its place: train.batches"),
     (train, "adamW", "did you mean 'adamw'?"),
     (oc.data([1.0]), "detach", "in its place: oc.stop_gradient(t)"),
     (oc.data([1.0]), "reshap", "did you mean 'reshape'?"),

@@ -110,3 +110,9 @@ def test_errors():
     for message, function in wrong.items():
         with pytest.raises(oc.ArgumentError, match=message):
             oc.pointwise(function)(x)
+    with pytest.raises(
+        oc.ArgumentError, match=r"test_pointwise_functions.py:\d+: .*missing a required argument: 'y'"
+    ):
+        oc.pointwise(lambda x, y: x * y)(x)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(oc.ArgumentError, match="makes an operation of a function, found 3"):
+        oc.pointwise(3)  # pyright: ignore[reportArgumentType]
