@@ -7,8 +7,8 @@ import inspect
 import os
 import types
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -151,20 +151,17 @@ class Function(Differentiable, Exclusive, Viewable):
             is_array = isinstance(leaf, np.ndarray)
             return data(cast("Array", leaf)) if is_array else leaf
 
-        with retracing(self.memory), self._without_lost_code() as results:
-            results.append(self.function(*mapped(part, args), **mapped(part, dict(named))))
-            return results[0]
+        unused = Recording(label=self.name)
+        runs = is_recording() or is_eager()
+        with retracing(self.memory), nullcontext() if runs else recording(unused):
+            result = self.function(*mapped(part, args), **mapped(part, dict(named)))
+        self._check_returned(unused, result)
+        return result
 
-    @contextmanager
-    def _without_lost_code(self) -> Generator[list[Any]]:
-        """A context in which code that is made belongs to an open block, is run by eager mode, or is among
-        the results that the caller lists; other code would never run, and raises `OcannlError`.
-        """
-        results, block = list[Any](), Recording(label=self.name)
-        with nullcontext() if is_recording() or is_eager() else recording(block):
-            yield results
-        returned = [leaf for leaf in leaves_of(results) if isinstance(leaf, Code)]
-        if not {*block.statements} <= {statement for code in returned for statement in code.statements}:
+    def _check_returned(self, made: Code, result: Any) -> None:
+        """Raises `OcannlError` for code that is not among the results: it would never run."""
+        returned = [leaf for leaf in leaves_of(result) if isinstance(leaf, Code)]
+        if not {*made.statements} <= {statement for code in returned for statement in code.statements}:
             raise OcannlError(
                 here(
                     f"function `{self.name}` makes code, such as an update, and was called with tensors "

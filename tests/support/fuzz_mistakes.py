@@ -246,7 +246,7 @@ def run(text: str) -> str | None:
         exec(code, names)
     except oc.OcannlError as error:
         return None if f"{FILE}:" in str(error) else f"{type(error).__name__} without a line: {error}"
-    except Exception as error:
+    except Exception as error:  # Whatever it is, it is what is looked for.
         last = traceback.extract_tb(error.__traceback__)[-1]
         is_own = last.filename == FILE or "numpy" in last.filename
         place = last.filename.rpartition("/ocannl/")[2]

@@ -80,7 +80,7 @@ def outcome(job: Job, numbers: Sequence[int]) -> Result:
     try:
         signal.setitimer(signal.ITIMER_PROF, BUSY)
         return {"counts": dict(job.run_cases(numbers)), "failures": []}
-    except Exception as error:
+    except Exception as error:  # Whatever it is, it is what is looked for.
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         if len(numbers) == 1:
             return {"counts": {}, "failures": [told(error, numbers)]}

@@ -27,7 +27,10 @@ from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import VIOLATION
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nests import nests
+from ocannl.passes.analysis.processors import processor
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.host.jit import compile_llvm
@@ -61,6 +64,15 @@ def parse_module(text: str) -> ModuleOp:
     for dialect in (Builtin, Arith, Math, ASSIGN, LOOPS, KERNEL):
         context.load_dialect(dialect)
     module = Parser(context, text).parse_module()
+    module.verify()
+    return module
+
+
+def scheduled(text: str, target: TargetDescription | str) -> ModuleOp:
+    """A module with schedules for a processor, which may be a name, and places in memory."""
+    module = parse_module(text)
+    SchedulePass(described=processor(target) if isinstance(target, str) else target).apply(Context(), module)
+    PlanMemoryPass().apply(Context(), module)
     module.verify()
     return module
 

@@ -16,7 +16,8 @@ loops.func @f {{
   %x = assign.node "x" constant : memref<{rows}x{pitch}xf32>
   %w = assign.node "w" constant : memref<{depth}x{columns}xf32>
   %y = assign.node "y" on_device : memref<{rows}x{columns}xf32>
-  loops.nest "y" (i = {rows}, j = {columns}) schedule <order = (j, i), rows = i : {height}, lanes = j : 32, strips = i : {strip}> {{
+  loops.nest "y" (i = {rows}, j = {columns})
+      schedule <order = (j, i), rows = i : {height}, lanes = j : 32, strips = i : {strip}> {{
     %s = loops.reduce add (k = {depth}) : f32 {{
       %a = loops.load %x[i, k]
       %c = loops.load %w[k, j]
@@ -26,7 +27,7 @@ loops.func @f {{
     loops.store %s, %y[i, j]
   }}
 }}
-"""  # noqa: E501
+"""
 
 
 def nest_of(

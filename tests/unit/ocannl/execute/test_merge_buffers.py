@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -181,6 +182,24 @@ def test_what_cannot_be_merged() -> None:
         oc.set(oc.node("m", output=3), w.merge(ctx2))
 
 
+@contextmanager
+def again_and_again(action: Callable[[], None]) -> Generator[None]:
+    """A context beside which another thread does something until it ends."""
+    ends = threading.Event()
+
+    def run() -> None:
+        while not ends.is_set():
+            action()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+
+
 def test_a_merge_never_sees_half_a_run() -> None:
     """A routine that writes in one thread, and one that reads it elsewhere in another."""
     ctx, ctx2 = cpu(), cpu()
@@ -190,22 +209,11 @@ def test_a_merge_never_sees_half_a_run() -> None:
     counted = ctx2.compile(count)
     merged = ctx.compile(oc.set(seen, numbers.merge(ctx2)))
     counted()
-    ends = threading.Event()
-
-    def write() -> None:
-        while not ends.is_set():
-            counted()
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with again_and_again(counted):
         for _ in range(100):
             merged()
             found = ctx[seen]
             assert (found == found[0]).all()
-    finally:
-        ends.set()
-        thread.join()
 
 
 @pytest.mark.parametrize("is_part", [False, True])
@@ -216,23 +224,16 @@ def test_a_merge_never_sees_half_of_what_is_set(is_part: bool) -> None:
     merged = ctx.compile(oc.set(seen, numbers.merge(ctx2)))
     arrays = [np.full(400_000, n, np.int32) for n in range(2)]
     ctx2[numbers] = arrays[0]
-    ends = threading.Event()
 
     def write() -> None:
-        while not ends.is_set():
-            for array in arrays:
-                ctx2[numbers.at[:] if is_part else numbers] = array
+        for array in arrays:
+            ctx2[numbers.at[:] if is_part else numbers] = array
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with again_and_again(write):
         for _ in range(200):
             merged()
             found = ctx[seen]
             assert (found == found[0]).all()
-    finally:
-        ends.set()
-        thread.join()
 
 
 def test_setting_waits_for_who_merges() -> None:

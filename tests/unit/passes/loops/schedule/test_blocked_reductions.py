@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.nests import Arrays, parse_module, random_arrays, run_compiled, the_func
+from support.nests import Arrays, parse_module, random_arrays, run_compiled, scheduled, the_func
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import GroupOp
 from ocannl.passes.analysis.processors import processor
-from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.processor import missing_features
 
@@ -72,14 +71,6 @@ loops.func @deep {
     loops.store %d, %y[i, j]
   }
 }"""
-
-
-def scheduled(text: str, target: str) -> ModuleOp:
-    module = parse_module(text)
-    SchedulePass(cpu=target).apply(Context(), module)
-    PlanMemoryPass().apply(Context(), module)
-    module.verify()
-    return module
 
 
 def groups(module: ModuleOp) -> list[GroupOp]:

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.nests import parse_module, random_arrays, run_compiled, the_func
-from xdsl.context import Context
+from support.nests import random_arrays, run_compiled, scheduled, the_func
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.passes.analysis.nests import nests
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.plan_memory import PlanMemoryPass
-from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.schedule.strips import strip
 from ocannl.runtime.host.processor import host
 
@@ -43,14 +40,6 @@ loops.func @product {{
     loops.store %v, %y[i, j]
   }}
 }}"""
-
-
-def scheduled(text: str, target: TargetDescription) -> ModuleOp:
-    module = parse_module(text)
-    SchedulePass(described=target).apply(Context(), module)
-    PlanMemoryPass().apply(Context(), module)
-    module.verify()
-    return module
 
 
 def has_strips(module: ModuleOp) -> bool:

@@ -9,17 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.interpret_loops import run_func
-from support.nests import parse_module, random_arrays, run_compiled, the_func
-from xdsl.context import Context
+from support.nests import parse_module, random_arrays, run_compiled, scheduled, the_func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.passes.analysis.nests import nests
 from ocannl.passes.analysis.processors import processor
 from ocannl.passes.analysis.routine_facts import routine_facts
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.plan_memory import PlanMemoryPass
-from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.schedule.sum_ranges import Product, ranges, split_in_ranges
 from ocannl.runtime.host.processor import host
 
@@ -42,14 +38,6 @@ loops.func @product {{
     loops.store %sum, %y[i, j]
   }}
 }}"""
-
-
-def scheduled(text: str, target: TargetDescription) -> ModuleOp:
-    module = parse_module(text)
-    SchedulePass(described=target).apply(Context(), module)
-    PlanMemoryPass().apply(Context(), module)
-    module.verify()
-    return module
 
 
 def labels(module: ModuleOp) -> list[str]:
