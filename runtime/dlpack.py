@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 # The devices of DLPack, and its versions of the structure.
-CPU, CUDA = 1, 2
+CPU, CUDA, CUDA_MANAGED = 1, 2, 13
 VERSION = (1, 0)
 # The types of DLPack, by NumPy's kinds, and those that NumPy has not.
 KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -78,12 +78,28 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
 )
 
 
+def capsule_has(capsule: object, name: bytes) -> bool:
+    """Whether an object is a capsule of a name."""
+    return bool(_is_valid(id(capsule), name))
+
+
+def capsule_pointer(capsule: object, name: bytes) -> int:
+    """The address in a capsule of a name."""
+    return int(_pointer(id(capsule), name))
+
+
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _destroy(capsule: int) -> None:
     """Frees what nobody took out of a capsule; who took it has renamed that."""
-    for name in (PLAIN, VERSIONED):
+    for name, kind in ((PLAIN, PlainTensor), (VERSIONED, VersionedTensor)):
         if _is_valid(capsule, name):
-            _delete(_pointer(capsule, name))
+            found = _pointer(capsule, name)
+            kind.from_address(found).deleter(found)
+
+
+def new_capsule(address: int, name: bytes) -> Any:
+    """A capsule of a structure, which is freed with it unless somebody takes it out."""
+    return _new(address, name, ctypes.cast(_destroy, ctypes.c_void_p))
 
 
 def capsule(
@@ -109,7 +125,7 @@ def capsule(
     else:
         managed, name = VersionedTensor(VERSION, None, _delete, 0, tensor), VERSIONED
     _living[ctypes.addressof(managed)] = (managed, sizes, steps, owner)
-    return _new(ctypes.addressof(managed), name, ctypes.cast(_destroy, ctypes.c_void_p))
+    return new_capsule(ctypes.addressof(managed), name)
 
 
 def row_major(shape: tuple[int, ...]) -> list[int]:

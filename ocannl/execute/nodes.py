@@ -18,6 +18,7 @@ from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.execute.merge_buffers import MergeBuffer
 from ocannl.execute.node import Node, changed, host_array
+from ocannl.execute.shared_memory import set_contents
 from ocannl.init import RandomSample
 from ocannl.program import graph
 from ocannl.program.dtypes import computed_dtype, dtype_of
@@ -169,7 +170,7 @@ def array_of(shape: Shape, element: Attribute) -> ArrayType:
 def fill(node: Node, value: Value, shape: Shape) -> None:
     """Writes the initial value of data and of nodes that have one."""
     if value.array is not None:
-        node.memory.write(value.array.reshape(node.memory.shape))
+        set_contents(node.memory, value.array)
         node.written = True
     elif isinstance(value.op, texpr.NodeOp) and value.sample is not None:
         sample(node, value, shape, stream_key(0, ""))

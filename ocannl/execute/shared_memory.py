@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.execute.node import written_by_others
 from ocannl.program.text_table import table
+from ocannl.program.values import Contents
 from ocannl.runtime.cuda.gpu import CudaMemory, Gpu, SharedMemory
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.memory import HostMemory, SharedHostMemory
@@ -25,6 +26,16 @@ def share(memory: Memory, where: str) -> SharedMemory | SharedHostMemory:
 def copied_on_device(memory: Memory, values: object) -> bool:
     """Copies an array that another library has on the same device, if it is there; returns whether it is."""
     return isinstance(memory, CudaMemory) and memory.copy(values)
+
+
+def set_contents(memory: Memory, contents: Contents) -> None:
+    """Sets memory to the contents of data, which may have other axes; within one GPU without the host."""
+    if not isinstance(contents, CudaMemory):
+        memory.write(contents.reshape(memory.shape))
+    elif isinstance(memory, CudaMemory) and memory.device.number == contents.device.number:
+        memory.take(contents.address)
+    else:
+        memory.write(contents.read().reshape(memory.shape))
 
 
 def memory_table(device: Device, sizes: Sequence[tuple[int, str]]) -> str:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.program.errors import ArgumentError
+from ocannl.runtime.dlpack import CUDA, CUDA_MANAGED
+from ocannl.runtime.foreign import device_of
 
 OF_OTHERS = "__dlpack__", "__array__", "__array_interface__"
 """The attributes of arrays of other libraries."""
@@ -53,6 +55,12 @@ def as_array(value: object, need: str) -> NDArray[Any]:
         raise ArgumentError(f"{need}, found what NumPy does not read: {error}") from None
 
 
+def is_on_gpu(value: object) -> bool:
+    """Whether a value is an array of another library in the memory of an NVIDIA GPU."""
+    found = device_of(value)
+    return found is not None and found[0] in (CUDA, CUDA_MANAGED)
+
+
 def unchanging(contents: NDArray[Any], given: object) -> NDArray[Any]:
     """The contents of a given array, copied where the caller could still write them: a program means what it
     was given.
@@ -70,6 +78,10 @@ def _read(found: Any) -> NDArray[Any]:
     small = str(getattr(found, "dtype", "")).removeprefix("torch.")
     if small in SMALL_FLOATS and hasattr(found, "float"):
         return np.asarray(found.float().cpu()).astype(getattr(ml_dtypes, small))
+    if is_on_gpu(found):
+        # PyTorch and CuPy copy to the host when they are told to, and not for NumPy.
+        to_host = getattr(found, "cpu", None) or getattr(found, "get", None)
+        return np.asarray(found if to_host is None else to_host())
     if type(found).__module__ != "numpy" and hasattr(found, "__dlpack__"):
         try:
             return np.from_dlpack(found)

@@ -24,6 +24,7 @@ from ocannl.program.checks import integer
 from ocannl.program.dtypes import element_of, is_integer, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import positions
+from ocannl.program.gpu_contents import gpu_contents
 from ocannl.program.initial_values import ArraySample, ExpressionSample, Rows, rows_of_array
 from ocannl.program.location import here
 from ocannl.program.memory import add_data, add_memory
@@ -53,9 +54,11 @@ def data(
     letter an array axis in memory order, as "bbo", "oi" or "b|i->o". `bases` gives axes, by their numbers in
     the array, a basis: `{-1: "rgb"}`. `flat` data are only so many numbers in a row (batch, output, input
     axes, row-major): their uses give them a shape. Arrays keep their dtype, in lists too, one of uint64 as
-    int64; lists of floats are float32, of integers int32, of booleans bool.
+    int64; lists of floats are float32, of integers int32, of booleans bool. An array of another library on an
+    NVIDIA GPU stays there, as a copy.
     """
-    contents = unchanging(contents_of(array, dtype), array)
+    on_gpu = gpu_contents(array, dtype)
+    contents = unchanging(contents_of(array, dtype), array) if on_gpu is None else on_gpu
     if flat and (axes is not None or bases):
         given = f"axes={axes!r}" if axes is not None else f"bases={bases!r}"
         raise SpecError(here(f"flat data have the axes of their uses, so {given} is not given"))

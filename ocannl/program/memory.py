@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-from numpy.typing import NDArray
+import numpy as np
 
 from ocannl.dialects import texpr
 from ocannl.dialects.texpr.tensor_type import TensorType
@@ -12,7 +12,7 @@ from ocannl.program import graph
 from ocannl.program.eager import ENGINE, is_eager
 from ocannl.program.retracing import earlier_memory, note_memory
 from ocannl.program.scopes import MemoryPath, memory_path
-from ocannl.program.values import Value
+from ocannl.program.values import Contents, Value
 
 
 def add_memory(op: texpr.MemoryOp, path: MemoryPath) -> Value:
@@ -26,13 +26,12 @@ def add_memory(op: texpr.MemoryOp, path: MemoryPath) -> Value:
     return value
 
 
-def add_data(
-    contents: NDArray[Any], type: TensorType, label: str | None = None, *, flat: bool = False
-) -> Value:
+def add_data(contents: Contents, type: TensorType, label: str | None = None, *, flat: bool = False) -> Value:
     """Data with the contents of an array of a stored dtype."""
     path = memory_path(label or "data", in_scope=False)
     if is_eager() and not flat:
+        assert isinstance(contents, np.ndarray), "the host computes with them"
         return ENGINE.only.data(contents, type, path.text)
-    value = add_memory(texpr.DataOp(path.text, type, contents.size if flat else None), path)
+    value = add_memory(texpr.DataOp(path.text, type, math.prod(contents.shape) if flat else None), path)
     value.array = contents
     return value

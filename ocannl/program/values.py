@@ -26,6 +26,7 @@ from ocannl.dialects.texpr.tensor_type import TensorType, refine_type
 from ocannl.passes.texpr.infer_shapes.sites import Trace, shown_name
 from ocannl.program.id_checks import IdCheck
 from ocannl.program.scopes import MemoryPath
+from ocannl.runtime.cuda.gpu import CudaMemory
 
 _order = itertools.count()
 
@@ -56,6 +57,9 @@ class Updates:
     label: str
 
 
+Contents: TypeAlias = NDArray[Any] | CudaMemory
+"""The contents of data: on the host, or on a GPU."""
+
 OF_NOTHING = "of_nothing"
 """The attribute of an operation under construction with the words for an error where its first operand turns
 out to have no elements."""
@@ -66,7 +70,7 @@ class Value(OpResult[TensorType]):
 
     path: MemoryPath | None = None
     """Where memory was made."""
-    array: NDArray[Any] | None = None
+    array: Contents | None = None
     """The contents of data; no part of the program's text."""
     sample: Sample | None = None
     """Makes the initial value of a parameter or node; no part of the program's text."""

@@ -12,6 +12,7 @@ import ocannl as oc
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program import graph
 from ocannl.program.checks import integer
+from ocannl.runtime.cuda.gpu import CudaMemory
 
 
 def shard_along(data: oc.Tensor, shards: int, *, axis: int = 0) -> list[oc.Tensor]:
@@ -58,7 +59,7 @@ def contents(data: oc.Tensor) -> NDArray[Any]:
         raise oc.ArgumentError(
             f"`{data.label}` has no array of its own with axes: data of oc.data are sharded and gathered"
         )
-    return found
+    return found.read() if isinstance(found, CudaMemory) else found
 
 
 def _axis(axis: int, count: int, data: oc.Tensor) -> int:

@@ -16,6 +16,7 @@ from ocannl.dialects.kernel.gpu import WARPGROUP_ARCH
 from ocannl.runtime import dlpack
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.ptx import ARCHS
+from ocannl.runtime.foreign import Foreign, device_of, received
 from ocannl.runtime.settings import is_on
 
 # The pool keeps all memory that is freed, for what is allocated next.
@@ -102,6 +103,34 @@ class Gpu:
         """Zeroed memory of the GPU. Raises `DeviceError` where there is not enough."""
         return CudaMemory(self, shape, np.dtype(dtype))
 
+    def received(self, values: object) -> CudaMemory | None:
+        """A copy of an array of another library, if that is on this GPU; None for all others."""
+        self.enter()
+        found = self.found(values)
+        if found is None:
+            return None
+        memory = CudaMemory(self, found.shape, found.dtype)
+        memory.take(found.address)
+        return memory
+
+    def found(self, values: object) -> Foreign | Described | None:
+        """An array of another library where it lies, if that is on this GPU, in row-major order; what the
+        stream does from now on comes after what the library has been asked for.
+        """
+        place = device_of(values)
+        if place is None:
+            described = Described.of(values)
+            if described is not None:
+                # The other library may have written it in a stream of its own.
+                self.ask("cuCtxSynchronize")
+            return described
+        if place not in ((dlpack.CUDA, self.number), (dlpack.CUDA_MANAGED, self.number)):
+            return None
+        try:
+            return received(values, int(self.stream))
+        except (BufferError, RuntimeError):
+            return None  # It is read as others are, by way of the host, which says why where that fails.
+
     def free_bytes(self) -> tuple[int, int]:
         """The bytes of the GPU that are free, and all that it has. What its pool keeps is not free."""
         self.enter()
@@ -186,35 +215,45 @@ class CudaMemory:
         device.synchronize()
 
     def copy(self, values: object) -> bool:
-        """Copies an array of another library that is on a GPU, if it has the shape and the type of this one;
-        returns whether it has.
+        """Copies an array of another library that is on this GPU, if it has the shape and the type of this
+        one; returns whether it has.
         """
-        found = array_on_gpu(values)
-        if found is None or found[1:] != (self.shape, self.dtype):
-            return False
-        self.device.before_waiting()
         self.device.enter()
-        # The other library may have written it in a stream of its own.
-        self.device.ask("cuCtxSynchronize")
+        found = self.device.found(values)
+        if found is None or (found.shape, found.dtype) != (self.shape, self.dtype):
+            return False
+        self.take(found.address)
+        return True
+
+    def take(self, address: int) -> None:
+        """Copies as many bytes as it has from an address of this GPU, and waits: the memory there may go."""
+        self.device.enter()
+        self.device.before_waiting()
         if self.bytes:
-            arguments = self.address, found[0], self.bytes, self.device.stream
+            arguments = self.address, address, self.bytes, self.device.stream
             self.device.call("the GPU cannot be written", "cuMemcpyDtoDAsync", *arguments)
         self.device.synchronize()
-        return True
 
 
 def do_nothing() -> None:
     """Nothing, as a GPU that talks to no other waits for its own work alone."""
 
 
-def array_on_gpu(values: object) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
-    """The address, shape and type of a contiguous array of another library on a GPU
-    (`__cuda_array_interface__`); None for all others.
-    """
-    found = getattr(values, "__cuda_array_interface__", None)
-    if found is None or found.get("strides") is not None or found.get("mask") is not None:
-        return None
-    return found["data"][0], tuple(found["shape"]), np.dtype(found["typestr"])
+@dataclass(frozen=True)
+class Described:
+    """An array on a GPU whose library says only where it is (`__cuda_array_interface__`)."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @staticmethod
+    def of(values: object) -> Described | None:
+        """The array, if it is one in row-major order."""
+        found = getattr(values, "__cuda_array_interface__", None)
+        if found is None or found.get("strides") is not None or found.get("mask") is not None:
+            return None
+        return Described(found["data"][0], tuple(found["shape"]), np.dtype(found["typestr"]))
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,15 @@ class DeviceMemory(Queues):
         return self.enqueue(hStream, lambda: self.done(ctypes.memmove(dstHost, source, ByteCount)))
 
     def cuMemcpyDtoDAsync(self, dstDevice: int, srcDevice: int, ByteCount: int, hStream: Stream) -> Answer:
-        target, source = self.host(dstDevice, ByteCount), self.host(srcDevice, ByteCount)
-        return self.enqueue(hStream, lambda: self.done(ctypes.memmove(target, source, ByteCount)))
+        self.host(dstDevice, ByteCount)
+        self.host(srcDevice, ByteCount)
+
+        def copy() -> CUresult:
+            """The memory must still be there."""
+            target, source = (self.host(at, ByteCount, is_running=True) for at in (dstDevice, srcDevice))
+            return self.done(ctypes.memmove(target, source, ByteCount))
+
+        return self.enqueue(hStream, copy)
 
     def cuMemGetInfo(self) -> Answer:
         self.check()
