@@ -1,8 +1,9 @@
 """Checks an NVIDIA GPU that nobody has checked yet, the simplest first, in less than ten minutes.
 
 First the driver, then one kernel in all ways to launch it, then all kinds of kernels beside those of the CPU.
-Each check prints a line; where one fails, the next one goes on if the GPU can still be used. Then come the
-tools of NVIDIA's toolkit, where they are installed, and timings. With names, only these checks run.
+Each check prints a line. Checks run in a process of their own: where a kernel spoils the GPU for that, never
+ends, or ends it, a new one goes on with the next check. Then come the tools of NVIDIA's toolkit, where they
+are installed, and timings. With names, only these checks run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from signal import SIGKILL
+from threading import Timer
 from typing import Any
 from unittest.mock import patch
 
@@ -28,9 +31,10 @@ from steps import PROBLEMS
 from steps_ocannl import Runs as StepRuns
 
 import ocannl as oc
+from ocannl import nn
 from ocannl.runtime.cuda import CudaDevice
 
-HERE = Path(__file__).parent
+HERE, OWN = Path(__file__).parent, (sys.executable, str(Path(__file__)))
 PRECISIONS, FORMS = ("", "_tf32", "_bf16"), ("", "_nt", "_tn", "_tt")
 # How close results are to those of the CPU, relative to the largest one; some operands are rounded.
 CLOSE = {"f32": 1e-5, "tf32": 2e-2, "bf16": 2e-2}
@@ -40,6 +44,9 @@ KERNELS = [
     *(f"gemm_128x{64 * steps}x256{kind}" for kind in PRECISIONS for steps in range(1, 6)),
     *(f"gemm{form}_72x200x104{kind}" for kind in PRECISIONS for form in FORMS),
     *(f"gemm{form}_37x53x71{kind}" for kind in PRECISIONS for form in FORMS),
+    # Products of warpgroups on Hopper, whose rings of bulk copies go around; then copies by threads.
+    *(f"gemm{form}_1024x448x1024_bf16" for form in FORMS),
+    *("gemm_nt_2048x448x2056_bf16", "gemm_nt_2047x449x2051_bf16"),
     *(f"{block}_200x300{suffix}" for block in ROWS for suffix in ("", BACKWARD)),
     *(f"conv_14x64x64_3x3{of}" for of in ("", "_image", "_kernel")),
     *("conv_16x32x64_3x3_by2", "convolution", "convolution_backward"),
@@ -48,10 +55,12 @@ KERNELS = [
 FEW = [
     "a graph",
     *(f"gemm_nt_256x192x320{kind}" for kind in PRECISIONS),
+    *("gemm_1024x448x1024_bf16", "attention in bf16"),
     *("gemm_37x53x71_bf16", "f64", "softmax_200x300", f"layer_norm_200x300{BACKWARD}", "conv_14x64x64_3x3"),
 ]
 LARGE = "gemm_4096x4096x4096_bf16"
-# The seconds that each tool may take.
+# The seconds that each check may take, and each tool.
+CHECK_SECONDS = 100
 SANITIZER_SECONDS, TIMING_SECONDS, PROFILE_SECONDS = 80, 150, 60
 STEP_CLOSE = 1e-3
 
@@ -108,6 +117,47 @@ def doubles() -> str:
     return close(np.asarray(context[y]), x @ w, 1e-13)
 
 
+def on_both(code: Callable[[oc.Context], oc.Tensor]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What a GPU and the CPU compute; each has to compile it anew."""
+    gpu, cpu = (
+        np.asarray(context[code(context)], np.float64) for context in (oc.Context.cuda(), oc.Context.cpu())
+    )
+    return gpu, cpu
+
+
+def halves() -> str:
+    """A product in f16."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float16) for shape in ((1024, 448), (448, 1024)))
+
+    def product(context: oc.Context) -> oc.Tensor:
+        y = oc.einsum("b | k; k | o => b | o", oc.data(x, label="x"), oc.data(w, label="w"))
+        context.compile(oc.forward(y), name="halves")()
+        return y
+
+    return close(*on_both(product), CLOSE["bf16"])
+
+
+def attention(dtype: Any, is_backward: bool) -> str:
+    """Causal attention, as one kernel; or the gradient of the queries."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((2, 256, 4, 64)).astype(np.float32) for _ in range(3)]
+
+    def attended(context: oc.Context) -> oc.Tensor:
+        q, k, v = (
+            oc.node(label, batch=a.shape[:2], output=a.shape[2:], dtype=dtype)
+            for label, a in zip("qkv", arrays, strict=True)
+        )
+        for node, array in zip((q, k, v), arrays, strict=True):
+            context[node] = array.astype(dtype)
+        y = nn.dot_product_attention(q, k, v, nn.causal_mask()).named("y")
+        result = oc.grad((y * y).sum(), q) if is_backward else y
+        context.compile(oc.forward(result), name="attention")()
+        return result
+
+    return close(*on_both(attended), CLOSE["f32" if dtype == np.float32 else "bf16"])
+
+
 def beside_cpu(name: str) -> str:
     """A kernel of the benchmarks, which the CPU computes, too."""
     found = kernel(name)
@@ -135,6 +185,10 @@ CHECKS: dict[str, Callable[[], str]] = {
     "run_loop": partial(indexed, "loop"),
     "profile": partial(indexed, "profile"),
     "f64": doubles,
+    "f16": halves,
+    "attention": partial(attention, np.float32, False),
+    "gradients of attention": partial(attention, np.float32, True),
+    "attention in bf16": partial(attention, oc.bfloat16, False),
     **{name: partial(beside_cpu, name) for name in KERNELS},
     **{name: partial(step, name) for name in ("moons", "mlp", "lenet", "charlm")},
 }
@@ -147,7 +201,9 @@ def known(name: str) -> str:
 
 
 def checked(names: Sequence[str]) -> list[str]:
-    """Runs checks in order; returns those that failed. After an error of a kernel no other can run."""
+    """Runs checks in order in this process; returns those that failed. After an error of a kernel no other
+    can run.
+    """
     failed: list[str] = []
     for name in names:
         start, said = time.perf_counter(), "ok"
@@ -156,15 +212,44 @@ def checked(names: Sequence[str]) -> list[str]:
         except (AssertionError, oc.OcannlError) as error:
             said = f"FAILED: {error}"
             failed.append(name)
-        print(f"{name:34} {time.perf_counter() - start:6.1f} s  {said}", flush=True)
+        print(f"{name:34} {time.perf_counter() - start:6.1f} s  {' '.join(said.split())}", flush=True)
         if "cannot use the GPU any more" in said:
             break
     return failed
 
 
+def watched(names: Sequence[str], command: Sequence[str], seconds: float = CHECK_SECONDS) -> list[str]:
+    """Runs checks in processes of a command, which ends early where the GPU is spoiled for it; returns those
+    that failed. One that takes longer than some seconds has failed, and so has one that ends its process.
+    """
+    failed: list[str] = []
+    left = list(names)
+    while left:
+        before = len(left)
+        process = subprocess.Popen([*command, *left], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        watch = Timer(seconds, process.kill)
+        watch.start()
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if left and line.startswith(f"{left[0]:34} "):
+                failed += [left[0]] if "FAILED" in line else []
+                del left[0]
+            watch.cancel()
+            watch = Timer(seconds, process.kill)
+            watch.start()
+        watch.cancel()
+        status = process.wait()
+        if left and (status or len(left) == before):
+            how = f"it takes longer than {seconds} s" if status == -SIGKILL else f"exit status {status}"
+            print(f"{left[0]:34} FAILED: {how}", flush=True)
+            failed.append(left.pop(0))
+    return failed
+
+
 def tools() -> dict[str, tuple[list[str], int]]:
     """Commands after the checks, by what they are, and the seconds that each may take."""
-    own = [sys.executable, str(Path(__file__)), *FEW]
+    own = [*OWN, "--here", *FEW]
     sanitizers = {
         f"compute-sanitizer {tool}": (
             ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *own],
@@ -187,9 +272,13 @@ def run_tool(name: str, command: Sequence[str], seconds: int) -> bool:
     if shutil.which(command[0]) is None:
         print(f"there is no {command[0]}: it comes with NVIDIA's CUDA toolkit")
         return False
+    process = subprocess.Popen(command, start_new_session=True)
     try:
-        return subprocess.run(command, check=False, timeout=seconds).returncode != 0
+        return process.wait(seconds) != 0
     except subprocess.TimeoutExpired:
+        # Its own processes go with it, as one may be in a kernel that never ends.
+        os.killpg(process.pid, SIGKILL)
+        process.wait()
         print(f"it takes longer than {seconds} seconds")
         return False
 
@@ -199,8 +288,13 @@ def main(args: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="check", type=known, help=", ".join(CHECKS))
-    names: list[str] = parser.parse_args(args).names
-    failed = checked(names or list(CHECKS))
+    parser.add_argument("--here", action="store_true", help="in this process, and without a limit of time")
+    given = parser.parse_args(args)
+    names: list[str] = given.names
+    if given.here:
+        checked(names or list(CHECKS))
+        return
+    failed = watched(names or list(CHECKS), [*OWN, "--here"])
     if not names:
         failed += [name for name, (command, seconds) in tools().items() if run_tool(name, command, seconds)]
     if failed:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ ISAS = {
         "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
     },
 }
+# A worker is ended where an answer takes longer, as of a kernel that never ends.
+MOST_SECONDS = 600
 WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -73,20 +76,27 @@ class Worker:
 
     def ask(self, command: str, *arguments: int | str) -> Any:
         """The answer to a command. Raises Missing if the peer has none, and why if it is not installed;
-        Failed where it raises or ends.
+        Failed where it raises, ends, or takes too long. What it raised may have spoiled a GPU for its
+        process, so it goes on in a new one.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
         self.process.stdin.flush()
+        watch = Timer(MOST_SECONDS, self.process.kill)
+        watch.start()
         line = self.process.stdout.readline()
+        watch.cancel()
         if not line:
-            status, self.process = self.process.wait(), self.started()
+            status = self.process.wait()
+            self.process = self.started()
             raise Failed(f"it ended with exit status {status}")
         answer = json.loads(line)
         if "missing" in answer:
             raise Missing(answer["missing"])
         if "failed" in answer:
+            self.process.communicate()
+            self.process = self.started()
             raise Failed(answer["failed"])
         return answer["value"]
 

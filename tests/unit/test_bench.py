@@ -12,6 +12,7 @@ from typing import Any
 import kernels
 import measure
 import numpy as np
+import processes
 import pytest
 from baseline import Saved, changes, load, save, summaries
 from measure import Measured
@@ -239,13 +240,25 @@ def test_a_gpu_rounds_operands_where_all_do(allowed: bool):
 
 def test_a_worker_goes_on_after_what_it_raises(tmp_path: Path):
     with Worker("numpy", 1, str(tmp_path)) as worker:
+        before = worker.process.pid
         with pytest.raises(Failed, match="AttributeError: 'NoneType' object has no attribute 'first'"):
             worker.ask("first")
+        assert worker.process.pid != before
         worker.ask("build", "gemm_2x3x4")
         assert worker.ask("first") > 0
         worker.process.kill()
         with pytest.raises(Failed, match="it ended with exit status -9"):
             worker.ask("first")
+        worker.ask("build", "gemm_2x3x4")
+
+
+def test_a_worker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """As one whose kernel never ends."""
+    with Worker("numpy", 1, str(tmp_path)) as worker:
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "MOST_SECONDS", 0.01)
+            with pytest.raises(Failed, match="it ended with exit status -9"):
+                worker.ask("build", "gemm_2x3x4")
         worker.ask("build", "gemm_2x3x4")
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import gpu_checks
 import pytest
-from gpu_checks import CHECKS, FEW, checked, main, run_tool, tools
+from gpu_checks import CHECKS, FEW, checked, main, run_tool, tools, watched
+from kernels import kernel
+from kernels_ocannl import Runs
 from support.cuda_handles import CUresult
 from support.cuda_on_cpu import FakeDriver, install
+
+import ocannl as oc
 
 SIMPLE = ["driver", "kernel by kernel", "a graph", "an index", "run_loop", "profile"]
 
@@ -21,8 +26,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 
 def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
-    names = [*SIMPLE, "f64", "gemm_tn_37x53x71_bf16", "gemm_37x53x71_tf32", "moons"]
-    main(names)
+    names = [*SIMPLE, "f64", "attention in bf16", "gemm_tn_37x53x71_bf16", "gemm_37x53x71_tf32", "moons"]
+    main(["--here", *names])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(names)
     for name, line in zip(names, lines, strict=True):
@@ -31,18 +36,68 @@ def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
     assert "Fake GPU, sm_80, CUDA 12.8, memory pools" in lines[0]
 
 
-def test_a_kernel_that_fails_ends_all(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
+def test_a_kernel_that_fails_ends_its_process(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
     driver.fails["addition_n1"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
     driver.fails["addition_n2"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
-    with pytest.raises(SystemExit, match="failed: kernel by kernel"):
-        main(SIMPLE)
+    main(["--here", *SIMPLE])
     *_, last = capsys.readouterr().out.splitlines()
     assert "FAILED: kernel addition_n" in last
+
+
+# Checks that end as their names say, each with a line before.
+STAND_IN = """
+import os, sys, time
+for name in sys.argv[1:]:
+    how = name.split()[0]
+    print("something else", flush=True)
+    if how == "hangs":
+        time.sleep(60)
+    if how == "crashes":
+        os.abort()
+    if how == "silent":
+        break
+    said = "FAILED: it is" if how in ("wrong", "spoils") else "ok, fine"
+    print(f"{name:34} {0.1:6.1f} s  {said}", flush=True)
+    if how == "spoils":
+        break
+"""
+
+
+def test_the_next_process_goes_on(capfd: pytest.CaptureFixture[str]):
+    names = [
+        "right 1",
+        "wrong 2",
+        "spoils 3",
+        "right 4",
+        "crashes 5",
+        "right 6",
+        "silent 7",
+        "hangs 8",
+        "right 9",
+    ]
+    failed = watched(names, [sys.executable, "-c", STAND_IN], seconds=3)
+    assert failed == ["wrong 2", "spoils 3", "crashes 5", "silent 7", "hangs 8"]
+    lines = [line for line in capfd.readouterr().out.splitlines() if line != "something else"]
+    assert [line[:34].strip() for line in lines] == names
+    assert [line[34:].split("FAILED: ")[1] for line in lines if "FAILED" in line] == [
+        *("it is", "it is", "exit status -6", "exit status 0", "it takes longer than 3 s")
+    ]
 
 
 def test_after_wrong_results_the_next_check_goes_on(monkeypatch: pytest.MonkeyPatch, driver: FakeDriver):
     monkeypatch.setattr(gpu_checks, "CLOSE", dict.fromkeys(gpu_checks.CLOSE, -1))
     assert checked(["gemm_37x53x71", "driver"]) == ["gemm_37x53x71"]
+
+
+def test_what_only_hopper_has():
+    """Its products, and copies in bulk whose ring goes around, are among the checks."""
+    name = "gemm_nt_1024x448x1024_bf16"
+    assert name in CHECKS
+    context = oc.Context.emulated_gpu(arch="sm_90a")
+    text = context.compile(Runs(kernel(name)).code, name="product").ptx()
+    assert "wgmma.mma_async" in text
+    assert text.count("mbarrier.init") < 448 // 64
+    assert "cp.async.bulk.tensor" in text
 
 
 def test_tools(capsys: pytest.CaptureFixture[str]):
@@ -53,6 +108,15 @@ def test_tools(capsys: pytest.CaptureFixture[str]):
     assert "there is no no-such-sanitizer" in capsys.readouterr().out
     assert run_tool("python", [sys.executable, "-c", "raise SystemExit(3)"], 60)
     assert not run_tool("python", [sys.executable, "-c", ""], 60)
+
+
+def test_a_tool_that_takes_too_long_ends_with_its_processes(tmp_path: Path):
+    noted = tmp_path / "pid"
+    own = "p = subprocess.Popen(['sleep', '60'])"
+    program = f"import subprocess; {own}; open({str(noted)!r}, 'w').write(str(p.pid)); p.wait()"
+    assert not run_tool("python", [sys.executable, "-c", program], 2)
+    state = Path(f"/proc/{noted.read_text()}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def test_unknown_checks(capsys: pytest.CaptureFixture[str]):
