@@ -118,7 +118,7 @@ def doubles() -> str:
 
 
 def on_both(code: Callable[[oc.Context], oc.Tensor]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What a GPU and the CPU compute; each has to compile it anew."""
+    """The results of a GPU and of the CPU; each has to compile the code anew."""
     gpu, cpu = (
         np.asarray(context[code(context)], np.float64) for context in (oc.Context.cuda(), oc.Context.cpu())
     )
