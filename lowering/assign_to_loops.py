@@ -244,7 +244,8 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
                 ops.append(loops.RepeatOp(body, index, count, op.bound, op.flag))
             case assign.CollectiveOp():
                 kind, mesh = op.kind.data, op.mesh.data
-                ops.append(loops.CollectiveOp(kind, op.nodes, mesh, op.number_and_peer, op.sums))
+                phase = None if op.phase is None else op.phase.data
+                ops.append(loops.CollectiveOp(kind, op.nodes, mesh, op.number_and_peer, op.sums, phase))
             case _:
                 pass
         derive(ops[start:], op.location)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr, LocationAttr, StringAttr
@@ -158,18 +159,18 @@ class Joining:
         self.steps += [*span.waiting, *(op for op, _ in span.since)]
 
     def joined(self, bucket: Sequence[SmallSum]) -> list[Operation]:
-        """Packs what is summed, largest first, and exchanges it; the sums read it there."""
-        bucket = sorted(bucket, key=lambda each: -each.bytes)
-        first = bucket[0]
+        """Packs what is summed, the largest in front, and exchanges it; the sums read it there."""
+        ordered = sorted(bucket, key=lambda each: -each.bytes)
+        first = ordered[0]
         count, element = sum(each.cells for each in bucket), element_type(first.source)
         location = union(*(each.gather.location for each in bucket))
         packed = self.declare(f"{first.name}_bucket", element, (count,), location)
         rows = self.declare(f"{first.name}_bucket_rows", element, (first.ranks, count), location)
-        names, steps, start = [each.name for each in bucket], list[Operation](), 0
-        for each in bucket:
-            steps.append(self.copied(each, packed, start))
+        names, starts = [each.name for each in ordered], accumulate(each.cells for each in ordered)
+        start_of = {each: start - each.cells for each, start in zip(ordered, starts, strict=True)}
+        for each, start in start_of.items():
             read_at(each, rows, start)
-            start += each.cells
+        steps = [self.copied(each, packed, start_of[each]) for each in bucket]
         steps.append(assign.CollectiveOp("all_gather", [rows, packed], first.gather.mesh.data, sums=names))
         steps[-1].location = location
         for each in bucket:

@@ -41,6 +41,7 @@ from ocannl.passes.loops.loop_invariant_code_motion import LoopInvariantCodeMoti
 from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass
 from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
+from ocannl.passes.loops.overlap_collectives import OverlapCollectivesPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
@@ -113,7 +114,8 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
 ON_METAL_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
-    *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, SplitKPass, FuseRowsPass, PlanMemoryPass),
+    *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, SplitKPass, FuseRowsPass),
+    *(WithOptions(OverlapCollectivesPass, (("kernels", True),)), PlanMemoryPass),
 )
 
 # Those of NVIDIA, whose shared memory holds blocks of attention. The pass looks for exponentials, which
@@ -137,6 +139,7 @@ ON_CPU: tuple[PipelinePass, ...] = (
     SchedulePass,
     UnfoldLayersPass,
     HoistFromLoopsPass,
+    OverlapCollectivesPass,
     NontemporalStoresPass,
     PlanMemoryPass,
 )

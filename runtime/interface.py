@@ -42,7 +42,8 @@ class NodeFacts:
 @dataclass(frozen=True)
 class Exchange:
     """A collective: what ranks along an axis of the mesh do with the bytes that each has in the source; and
-    the user's line. A message has a number, and the rank along the axis to or from which it goes.
+    the user's line. A message has a number, and the rank along the axis to or from which it goes. The phase
+    is `start` or `wait` where these are two steps, and else empty.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Exchange:
     bytes: int
     line: str
     message: tuple[int, int] | None = None
+    phase: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def joined(stages: Sequence[Interface]) -> Interface:
 
 def _exchange(step: CollectiveOp) -> Exchange:
     size, line = byte_size(declaration(step.moved)), location_text(step) or ""
-    return Exchange(step.kind.data, step.mesh.data, size, line, step.number_and_peer)
+    phase = "" if step.phase is None else step.phase.data
+    return Exchange(step.kind.data, step.mesh.data, size, line, step.number_and_peer, phase)
 
 
 def the_func(module: ModuleOp) -> FuncOp:

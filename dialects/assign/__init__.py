@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from ocannl.dialects.assign.collective import CollectiveBase
+from ocannl.dialects.assign.in_flight import check_in_flight
 from ocannl.dialects.assign.node import NodeOp
 from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, extremes_within
@@ -285,7 +286,12 @@ class RepeatOp(RepeatBase):
     name = "assign.repeat"
 
     def stored_by(self, op: Operation) -> SSAValue | None:
-        return op.lhs if isinstance(op, AccumOp | RangeOp | UniformOp) else None
+        return stored_by(op)
+
+
+def stored_by(op: Operation) -> SSAValue | None:
+    """The node that an assignment writes."""
+    return op.lhs if isinstance(op, AccumOp | RangeOp | UniformOp) else None
 
 
 @operation_definition
@@ -315,6 +321,8 @@ class AssignRoutineOp(RoutineOp):
         for op in self.body.block.ops:
             if not isinstance(op, PARTS):
                 raise VerifyException(f"`{op.name}` is no part of an assign.routine")
+        if self.mesh is not None:
+            check_in_flight([*self.body.block.ops], stored_by)
 
 
 def check_labels(routine: RoutineOp) -> None:

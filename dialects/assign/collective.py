@@ -13,12 +13,15 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.memref import element_type, memref_shape
-from ocannl.dialects.ir.op_helpers import OwnOperation, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import OwnOperation, given, parse_defined_operand, print_parts
 from ocannl.dialects.routine import enclosing_routine
 
 EXCHANGES = ("all_gather", "all_to_all")
 MESSAGES = ("send", "receive")
 """The exchanges of two ranks. A message has a number, by which it is received."""
+START, WAIT = "start", "wait"
+PHASES = (START, WAIT)
+"""The two parts of an exchange, between which ranks compute."""
 
 
 class CollectiveBase(OwnOperation):
@@ -28,12 +31,16 @@ class CollectiveBase(OwnOperation):
     source; by `all_to_all`, on rank `n` it is row `n` of that. Messages go from one rank to another,
     `send %x as 3 to 1 over "stage"` and `receive %x as 3 from 0 over "stage"`: these have a source, or a
     target, alone. A bucket, `... over "data" sums ("a", "b")`, has what several sums over ranks need.
+
+    `start all_gather ...` begins an exchange, and `wait all_gather ...` of the same nodes waits for its end:
+    between them, nothing touches the target or writes the source.
     """
 
     kind = prop_def(StringAttr)
     mesh = prop_def(StringAttr)
     summed = opt_prop_def(ArrayAttr[StringAttr])
     message = opt_prop_def(ArrayAttr[IntAttr])
+    phase = opt_prop_def(StringAttr)
     arrays = var_operand_def(MemRefType)
 
     def __init__(
@@ -43,8 +50,10 @@ class CollectiveBase(OwnOperation):
         mesh: str,
         message: tuple[int, int] | None = None,
         sums: Sequence[str] = (),
+        phase: str | None = None,
     ) -> None:
         properties: dict[str, Attribute] = {"kind": StringAttr(kind), "mesh": StringAttr(mesh)}
+        properties |= given(phase=None if phase is None else StringAttr(phase))
         if sums:
             properties["summed"] = ArrayAttr(map(StringAttr, sums))
         if message is not None:
@@ -80,9 +89,19 @@ class CollectiveBase(OwnOperation):
         return number.data, peer.data
 
     @property
+    def is_wait(self) -> bool:
+        """Whether it waits for what was started before, and moves nothing itself."""
+        return self.phase is not None and self.phase.data == WAIT
+
+    @property
     def sums(self) -> tuple[str, ...]:
         """The names of the sums for which a bucket is exchanged."""
         return () if self.summed is None else tuple([name.data for name in self.summed])
+
+    @property
+    def head(self) -> str:
+        """The words before the nodes: `start all_gather`."""
+        return self.kind.data if self.phase is None else f"{self.phase.data} {self.kind.data}"
 
     def print(self, printer: Printer) -> None:
         if self.number_and_peer is not None:
@@ -92,7 +111,7 @@ class CollectiveBase(OwnOperation):
             print_parts(printer, f" {self.kind.data} ", self.arrays[0], end, self.mesh)
             return
         parts = (self.arrays[0], " from ", self.arrays[1], " over ", self.mesh)
-        print_parts(printer, f" {self.kind.data} ", *parts)
+        print_parts(printer, f" {self.head} ", *parts)
         if self.summed is not None:
             printer.print_string(" sums (")
             printer.print_list(self.summed, printer.print_attribute)
@@ -100,7 +119,9 @@ class CollectiveBase(OwnOperation):
 
     @classmethod
     def parse(cls, parser: Parser):
-        kind = parser.parse_keyword_in((*EXCHANGES, *MESSAGES), " as the exchange")
+        phase = next((own for own in PHASES if parser.parse_optional_keyword(own)), None)
+        kinds = (*EXCHANGES, *MESSAGES) if phase is None else EXCHANGES
+        kind = parser.parse_keyword_in(kinds, " as the exchange")
         target = parse_defined_operand(parser)
         if kind in MESSAGES:
             parser.parse_keyword("as")
@@ -114,7 +135,7 @@ class CollectiveBase(OwnOperation):
         source = parse_defined_operand(parser)
         parser.parse_keyword("over")
         mesh = parser.parse_str_literal(" naming a mesh axis")
-        return cls(kind, [target, source], mesh, sums=_parse_sums(parser))
+        return cls(kind, [target, source], mesh, sums=_parse_sums(parser), phase=phase)
 
     def verify_(self) -> None:
         routine = enclosing_routine(self)

@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
 from ocannl.dialects.assign.collective import CollectiveBase
+from ocannl.dialects.assign.in_flight import check_in_flight
 from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.index.linear import POSITION, SpaceAttr, clashing_variables, parse_space, space_text
@@ -388,7 +389,7 @@ class RepeatOp(StepOp, RepeatBase):
     name = "loops.repeat"
 
     def stored_by(self, op: Operation) -> SSAValue | None:
-        return op.node if isinstance(op, StoreOp) else None
+        return stored_by(op)
 
     @property
     def func(self) -> FuncOp:
@@ -420,6 +421,11 @@ class RepeatOp(StepOp, RepeatBase):
         return op
 
 
+def stored_by(op: Operation) -> SSAValue | None:
+    """The node that an operation stores to."""
+    return op.node if isinstance(op, StoreOp) else None
+
+
 @operation_definition
 class CollectiveOp(StepOp, CollectiveBase):
     """Bytes that ranks exchange: `loops.collective all_gather %whole from %part over "data"`."""
@@ -448,6 +454,8 @@ class FuncOp(RoutineOp):
                 raise VerifyException(
                     f"it has nodes, nests, groups, loops, kernels, collectives, found `{op.name}`"
                 )
+        if self.mesh is not None:
+            check_in_flight([*self.body.block.ops], stored_by)
 
 
 def check_fresh(op: Operation, names: Sequence[str]) -> None:

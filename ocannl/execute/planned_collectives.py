@@ -156,6 +156,8 @@ def called(found: Sequence[FoundCollective], func: loops.FuncOp) -> list[tuple[F
     runs: Counter[Any] = Counter()
     buckets: list[tuple[loops.CollectiveOp, int]] = []
     for step, times in runs_of(func):
+        if isinstance(step, loops.CollectiveOp) and step.is_wait:
+            continue
         if isinstance(step, loops.CollectiveOp) and step.sums:
             buckets.append((step, times))
         elif isinstance(step, loops.CollectiveOp) and step.message is None:

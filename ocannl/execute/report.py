@@ -59,7 +59,7 @@ def _step_rows(step: Step) -> list[tuple[str, str, str, str, str]]:
             head = (step.label.data, space_text(step.space.data), schedule, work, traffic)
             inside = [(*_nest_cells(nest), str(flops(nest)), "") for nest in step.nests]
         case CollectiveOp():
-            head, inside = (step.kind.data, f"over {step.mesh.data}", "", work, traffic), []
+            head, inside = (step.head, f"over {step.mesh.data}", "", work, traffic), []
         case RepeatOp():
             head = (f"@{step.body.data}", f"{step.index.data}={step.count.data}", "", work, traffic)
             inside = [row for inner in all_steps(step.func) for row in _step_rows(inner)]
@@ -119,7 +119,7 @@ def _kernel_rows(func: FuncOp) -> Iterator[tuple[StepOp, tuple[str, ...]]]:
             spaces = [space_text(space.data) for space in (op.grid, op.block, op.registers)]
             yield op, (op.label.data, *spaces, str(op.shared_bytes))
         elif isinstance(op, CollectiveOp):
-            yield op, (op.kind.data, f"over {op.mesh.data}", "", "", "")
+            yield op, (op.head, f"over {op.mesh.data}", "", "", "")
         elif isinstance(op, RepeatOp):
             yield op, (f"@{op.body.data}", f"{op.index.data}={op.count.data}", "", "", "")
             for inner, (label, *cells) in _kernel_rows(op.func):

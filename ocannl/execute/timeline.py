@@ -174,6 +174,6 @@ def _name(step: StepOp) -> str:
         case RepeatOp():
             return f"@{step.body.data}"
         case CollectiveOp():
-            return step.kind.data
+            return step.head
         case _:
             raise AssertionError(f"{step.name} is no step of a scheduled routine")

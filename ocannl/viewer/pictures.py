@@ -106,7 +106,7 @@ def _label(step: Step) -> str:
         case RepeatOp():
             return f"@{step.body.data}"
         case CollectiveOp():
-            return f"{step.kind.data} over {step.mesh.data}"
+            return f"{step.head} over {step.mesh.data}"
         case _:
             return step.label.data
 

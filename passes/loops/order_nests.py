@@ -12,58 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp
+from ocannl.dialects.loops import FuncOp
+from ocannl.passes.analysis.dependences import NestNodes, followers
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import (
-    Opaque,
-    Step,
-    accesses,
-    all_steps,
-    declaration,
-    functions,
-    node_mode,
-    used_nodes,
-    written_nodes,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class NestNodes:
-    """The nodes that a step loads from and stores to; `local` are those of them in the arena."""
-
-    loaded: dict[SSAValue, None]
-    stored: dict[SSAValue, None]
-    local: list[SSAValue]
-
-    @staticmethod
-    def of(step: Step) -> NestNodes:
-        if isinstance(step, Opaque):
-            loaded = dict.fromkeys(step.nodes)
-        else:
-            loaded = {op.node: None for op in accesses(step) if isinstance(op, LoadOp)}
-        stored = dict.fromkeys(written_nodes(step))
-        if isinstance(step, GroupOp):
-            used = set(used_nodes(step))
-            loaded, stored = ({node: None for node in found if node in used} for found in (loaded, stored))
-        return NestNodes(loaded, stored, [node for node in loaded | stored if node_mode(node) == "local"])
-
-
-def followers(touched: Sequence[NestNodes]) -> list[set[int]]:
-    """The dependence graph of nests, reduced: for each nest those after it that depend on it directly."""
-    found: list[set[int]] = [set() for _ in touched]
-    writer: dict[SSAValue, int] = {}
-    readers: dict[SSAValue, list[int]] = {}
-    for position, own in enumerate(touched):
-        for node in own.loaded:
-            if node in writer:
-                found[writer[node]].add(position)
-            readers.setdefault(node, []).append(position)
-        for node in own.stored:
-            for earlier in (*readers.pop(node, ()), *((writer[node],) if node in writer else ())):
-                if earlier != position:
-                    found[earlier].add(position)
-            writer[node] = position
-    return found
+from ocannl.passes.analysis.nests import all_steps, declaration, functions
 
 
 class Order:

@@ -18,6 +18,22 @@ class RankLost(DeviceError):
     """Another rank failed, or did not come to a collective in time."""
 
 
+class Repeated(Protocol):
+    """An exchange of the same memory each time, made ready once."""
+
+    def start(self) -> None:
+        """Begins it, and waits for nobody. Until the end, nothing else touches the target or writes the
+        source.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Waits for its end. Raises `RankLost` that names ranks which did not come in time, and the user's
+        line.
+        """
+        ...
+
+
 class Engine(Protocol):
     """Ranks, some of them in this process."""
 
@@ -37,9 +53,7 @@ class Engine(Protocol):
 
     def repeated(
         self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
-    ) -> Callable[[], None]:
-        """An exchange of the same memory each time, made ready once."""
-        ...
+    ) -> Repeated: ...
 
     def send(self, rank: int, peer: int, number: int, source: Bytes, line: str) -> None:
         """Sends a message, which has a number, to another rank, and does not wait until it has come."""

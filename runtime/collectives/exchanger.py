@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ocannl.runtime.collectives.engine import Bytes, Engine
+from ocannl.runtime.collectives.engine import Bytes, Engine, Repeated
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.interface import Exchange
 
@@ -24,7 +24,9 @@ class Exchanger:
         self.failure: BaseException | None = None
         self._exchanges = [(exchange, grid.group(rank, exchange.mesh)) for exchange in exchanges]
         self._ready: dict[tuple[int, int, int], Callable[[], None]] = {}
-        """Exchanges that were made ready, by number and addresses."""
+        """The action of each collective, by its number and addresses."""
+        self._repeated: dict[tuple[str, str, int, int, int], Repeated] = {}
+        """Exchanges by what they do and their addresses: their starts and waits have numbers of their own."""
         self._callback = Callback(self._exchange)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
@@ -47,15 +49,35 @@ class Exchanger:
             message, peer = exchange.message
             move = self.engine.send if exchange.kind == "send" else self.engine.receive
             return partial(move, rank, group[peer], message, _view(target, exchange.bytes), line)
-        received = exchange.bytes * (len(group) if exchange.kind == "all_gather" else 1)
-        given = _view(target, received), _view(source, exchange.bytes)
-        return self.engine.repeated(rank, group, exchange.kind, *given, line)
+        repeated = self._exchange_between(exchange, group, target, source)
+        match exchange.phase:
+            case "start":
+                return repeated.start
+            case "wait":
+                return repeated.finish
+            case _:
+                return partial(at_once, repeated)
+
+    def _exchange_between(
+        self, exchange: Exchange, group: Sequence[int], target: int, source: int
+    ) -> Repeated:
+        key = exchange.kind, exchange.mesh, exchange.bytes, target, source
+        if key not in self._repeated:
+            received = exchange.bytes * (len(group) if exchange.kind == "all_gather" else 1)
+            given = _view(target, received), _view(source, exchange.bytes)
+            self._repeated[key] = self.engine.repeated(self.rank, group, exchange.kind, *given, exchange.line)
+        return self._repeated[key]
 
     def raise_first(self) -> None:
         """Raises the first error of the runs so far, if there was one, and forgets it."""
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
+
+
+def at_once(repeated: Repeated) -> None:
+    repeated.start()
+    repeated.finish()
 
 
 def _view(address: int, size: int) -> Bytes:

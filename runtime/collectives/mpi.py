@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.runtime.collectives.engine import Bytes
+from ocannl.runtime.collectives.engine import Bytes, Repeated
 from ocannl.runtime.collectives.lost_ranks import names
 from ocannl.runtime.collectives.mpi_wait import Elsewhere, Requests, Wait
 from ocannl.runtime.collectives.mpi_world import world
@@ -61,11 +61,11 @@ class MpiEngine:
 
     def repeated(
         self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
-    ) -> Callable[[], None]:
+    ) -> Repeated:
         """Its requests are persistent: a run starts them, without arguments for mpi4py to look at."""
         receive, send = self.world.Recv_init, self.world.Send_init
         own, requests = self._requests(receive, send, rank, group, kind, target, source)
-        return Repeated(self, *own, requests, line)
+        return PersistentRequests(self, *own, requests, line)
 
     def _requests(
         self,
@@ -133,7 +133,7 @@ class MpiEngine:
         """The error that ends this process ends the others."""
 
 
-class Repeated:
+class PersistentRequests:
     """An exchange that was made ready: the requests for its messages, each with the other rank, and the row
     that stays.
     """
@@ -149,10 +149,12 @@ class Repeated:
         self.started = [request for _, request in requests]
         weakref.finalize(self, give_back, self.started)
 
-    def __call__(self) -> None:
+    def start(self) -> None:
         for request in self.started:
             request.Start()
         self.target[...] = self.source
+
+    def finish(self) -> None:
         # Most come at once: a wait that finds lost ranks begins when some do not.
         for _ in range(LOOKS):
             if all(request.Test() for request in self.started):

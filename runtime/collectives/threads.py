@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from threading import Barrier, BrokenBarrierError, Condition, Lock
+from dataclasses import dataclass, field
+from threading import Condition, Lock
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from ocannl.runtime.collectives.engine import Bytes, RankLost
+from ocannl.runtime.collectives.engine import Bytes, RankLost, Repeated
 from ocannl.runtime.collectives.lost_ranks import Waiting, absence_text
 
 R = TypeVar("R")
@@ -26,12 +26,14 @@ class ThreadsEngine:
     def __init__(self, ranks: int, timeout: float) -> None:
         self.ranks: Sequence[int] = range(ranks)
         self.timeout = timeout
-        self._sources: dict[int, Bytes] = {}
-        self._barriers: dict[tuple[int, ...], Barrier] = {}
+        self._flights: dict[tuple[tuple[int, ...], int], Flight] = {}
+        """Exchanges on their way, by group and number."""
+        self._started = Counter[tuple[int, tuple[int, ...]]]()
+        """How many exchanges a rank has started in a group."""
         self._waiting: dict[int, Waiting] = {}
         self._absence = ""
         self._lock = Lock()
-        self._sent = Condition(self._lock)
+        self._changed = Condition(self._lock)
         self._messages = defaultdict[tuple[int, int, int], deque[Bytes]](deque)
         """Messages on their way, by source, target and number."""
         self._has_failed = False
@@ -40,55 +42,63 @@ class ThreadsEngine:
     def exchange(
         self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
     ) -> None:
-        self._sources[rank] = source
-        self._meet(rank, group, line)
-        rows, own = target.reshape(len(group), -1), group.index(rank)
-        for row, peer in zip(rows, group, strict=True):
-            theirs = self._sources[peer]
-            row[:] = theirs if kind == "all_gather" else theirs.reshape(rows.shape)[own]
-        self._meet(rank, group, line)
+        exchange = self.repeated(rank, group, kind, target, source, line)
+        exchange.start()
+        exchange.finish()
 
     def repeated(
         self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
-    ) -> Callable[[], None]:
-        return partial(self.exchange, rank, group, kind, target, source, line)
+    ) -> Repeated:
+        return Copies(self, rank, tuple(group), kind, target, source, line)
 
-    def _meet(self, rank: int, group: Sequence[int], line: str) -> None:
-        key = tuple(group)
-        with self._lock:
-            if key not in self._barriers:
-                self._barriers[key] = Barrier(len(key), partial(self._met, key))
-            barrier = self._barriers[key]
-            if self._has_failed:
-                barrier.abort()
-            self._waiting[rank] = Waiting(key, line)
-        try:
-            barrier.wait(self.timeout)
-        except BrokenBarrierError:
-            with self._lock:
-                self._absence = self._absence or absence_text(rank, self._waiting, self.timeout)
-            raise RankLost(f"{line}: {self._absence}") from None
+    def start(self, rank: int, group: tuple[int, ...], source: Bytes) -> Flight:
+        """Lets others see a rank's source in the next exchange of a group."""
+        with self._changed:
+            number = self._started[rank, group]
+            self._started[rank, group] += 1
+            flight = self._flights.setdefault((group, number), Flight())
+            flight.sources[rank] = source
+            if len(flight.sources) == len(group):
+                del self._flights[group, number]
+                self._changed.notify_all()
+        return flight
 
-    def _met(self, group: Sequence[int]) -> None:
-        for rank in group:
-            del self._waiting[rank]
+    def until_all(self, rank: int, group: Sequence[int], come: Container[int], line: str) -> None:
+        """Waits until all ranks of a group have come. Raises `RankLost`."""
+        deadline = time.monotonic() + self.timeout
+        with self._changed:
+            while missing := tuple([peer for peer in group if peer not in come]):
+                self._waiting[rank] = Waiting(missing, line)
+                self._pause(rank, deadline, line)
+            self._waiting.pop(rank, None)
+
+    def taken(self, flight: Flight, rank: int, group: Sequence[int]) -> None:
+        """Notes that a rank has taken what it needs of the others."""
+        with self._changed:
+            flight.taken.add(rank)
+            if len(flight.taken) == len(group):
+                self._changed.notify_all()
+
+    def _pause(self, rank: int, deadline: float, line: str) -> None:
+        """Waits for what other ranks do. Raises `RankLost` where one has failed, or the time is over."""
+        left = deadline - time.monotonic()
+        if self._has_failed or left <= 0:
+            self._absence = self._absence or absence_text(rank, self._waiting, self.timeout)
+            raise RankLost(f"{line}: {self._absence}")
+        self._changed.wait(left)
 
     def send(self, rank: int, peer: int, number: int, source: Bytes, line: str) -> None:
-        with self._sent:
+        with self._changed:
             self._messages[rank, peer, number].append(source.copy())
-            self._sent.notify_all()
+            self._changed.notify_all()
 
     def receive(self, rank: int, peer: int, number: int, target: Bytes, line: str) -> None:
         deadline = time.monotonic() + self.timeout
-        with self._sent:
+        with self._changed:
             found = self._messages[peer, rank, number]
             self._waiting[rank] = Waiting((peer,), line)
             while not found:
-                left = deadline - time.monotonic()
-                if self._has_failed or left <= 0:
-                    self._absence = self._absence or absence_text(rank, self._waiting, self.timeout)
-                    raise RankLost(f"{line}: {self._absence}")
-                self._sent.wait(left)
+                self._pause(rank, deadline, line)
             del self._waiting[rank]
             message = found.popleft()
         target[:] = message
@@ -113,7 +123,8 @@ class ThreadsEngine:
         futures = [self._pool.submit(function) for function in functions]
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
-            self._barriers.clear()
+            self._flights.clear()
+            self._started.clear()
             self._waiting.clear()
             self._messages.clear()
             self._has_failed, self._absence = False, ""
@@ -129,6 +140,39 @@ class ThreadsEngine:
     def fail(self) -> None:
         with self._lock:
             self._has_failed = True
-            for barrier in self._barriers.values():
-                barrier.abort()
-            self._sent.notify_all()
+            self._changed.notify_all()
+
+
+@dataclass(eq=False)
+class Flight:
+    """An exchange on its way: what ranks give, and which have taken all that they need."""
+
+    sources: dict[int, Bytes] = field(default_factory=dict[int, Bytes])
+    taken: set[int] = field(default_factory=set[int])
+
+
+@dataclass
+class Copies:
+    """An exchange of one rank: it copies from the sources of the others, when they are there."""
+
+    engine: ThreadsEngine
+    rank: int
+    group: tuple[int, ...]
+    kind: str
+    target: Bytes
+    source: Bytes
+    line: str
+    flight: Flight = field(default_factory=Flight)
+
+    def start(self) -> None:
+        self.flight = self.engine.start(self.rank, self.group, self.source)
+
+    def finish(self) -> None:
+        flight, engine = self.flight, self.engine
+        engine.until_all(self.rank, self.group, flight.sources, self.line)
+        rows, own = self.target.reshape(len(self.group), -1), self.group.index(self.rank)
+        for row, peer in zip(rows, self.group, strict=True):
+            theirs = flight.sources[peer]
+            row[:] = theirs if self.kind == "all_gather" else theirs.reshape(rows.shape)[own]
+        engine.taken(flight, self.rank, self.group)
+        engine.until_all(self.rank, self.group, flight.taken, self.line)

@@ -12,7 +12,7 @@ from ocannl.runtime.cuda.nccl import BYTE, IN_PROGRESS, Comm, Nccl, UniqueId, no
 class Communicator:
     """A rank among a group, on its GPU. The others need not be there yet: it is used once `is_settled`.
 
-    Exchanges are put into the GPU's stream, where they wait for the other ranks.
+    Exchanges are put into a stream of the GPU, where they wait for the other ranks.
     """
 
     def __init__(self, library: Nccl, gpu: Gpu, group: Sequence[int], rank: int, unique_id: bytes) -> None:
@@ -33,14 +33,13 @@ class Communicator:
             raise self.library.error("a collective", state.value)
         return state.value != IN_PROGRESS
 
-    def all_gather(self, target: int, source: int, size: int) -> None:
+    def all_gather(self, target: int, source: int, size: int, stream: int) -> None:
         """Puts the `size` bytes that each rank has at `source` one behind the other."""
-        stream = int(self.gpu.stream)
         self.library.call("ncclAllGather", source, target, size, BYTE, self.handle, stream)
 
-    def all_to_all(self, target: int, source: int, size: int) -> None:
+    def all_to_all(self, target: int, source: int, size: int, stream: int) -> None:
         """Sends a row of the `size` bytes at `source` to each rank, and takes one of each."""
-        row, stream = size // len(self.group), int(self.gpu.stream)
+        row = size // len(self.group)
         self.library.call("ncclGroupStart")
         for peer in range(len(self.group)):
             self.library.call("ncclSend", source + peer * row, row, BYTE, peer, self.handle, stream)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ocannl.dialects.assign.collective import START, WAIT
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.runtime.collectives.engine import Engine, RankLost
 from ocannl.runtime.cuda.communicator import Communicator
@@ -24,13 +25,16 @@ MOST_STARTED = 64
 CLOSING_SECONDS, PAUSE_SECONDS = 10.0, 1e-3
 
 
-@dataclass
+@dataclass(eq=False)
 class Started:
     """An exchange in a GPU's stream, which has ended when the event has come."""
 
     event: Any
     communicator: Communicator
     line: str
+    is_awaited: bool = False
+    """Whether kernels wait for it, or have done so."""
+    has_ended: bool = False
 
 
 @dataclass
@@ -65,7 +69,9 @@ class Fate:
 
 
 class RankLinks:
-    """The communicators of a rank's GPU by mesh axis, and the exchanges that may be on their way."""
+    """The communicators of a rank's GPU by mesh axis, and the exchanges that may be on their way. These have
+    a stream of their own, so that kernels run beside them.
+    """
 
     def __init__(self, engine: Engine, rank: int, gpu: Gpu, fate: Fate) -> None:
         self.engine = engine
@@ -74,12 +80,52 @@ class RankLinks:
         self.fate = fate
         self.communicators: dict[str, Communicator] = {}
         self.started = deque[Started]()
+        self.flying: dict[tuple[int, int], Started] = {}
+        """Exchanges for which kernels do not wait yet, by target and source."""
         self.idle: list[Any] = []
         """Events that can be recorded again."""
+        self.stream: Any = None
+        """That of exchanges, and an event between it and that of kernels, once there is an exchange."""
+        self.computed: Any = None
         gpu.before_waiting = self.watch
 
     def exchange(self, exchange: Exchange, target: int, source: int) -> None:
-        """Puts an exchange between addresses of the GPU into its stream. Raises `DeviceError`."""
+        """Starts an exchange between addresses of the GPU, lets kernels wait for it, or both, as its phase
+        says. Raises `DeviceError`.
+        """
+        if exchange.phase != WAIT:
+            self.start(exchange, target, source)
+        if exchange.phase != START:
+            self.let_kernels_wait(exchange, target, source)
+
+    def let_kernels_wait(self, exchange: Exchange, target: int, source: int) -> None:
+        """Lets kernels that come after this run when an exchange has ended."""
+        started = self.flying.pop((target, source))
+        with self.ending_all(exchange.line):
+            self.gpu.enter()
+            self.gpu.ask("cuStreamWaitEvent", self.gpu.stream, started.event, 0)
+        started.is_awaited = True
+        self.reuse(started)
+
+    def reuse(self, started: Started) -> None:
+        """Takes back the event of an exchange for which nobody waits any more."""
+        if started.is_awaited and started.has_ended:
+            self.idle.append(started.event)
+
+    def after_kernels(self) -> Any:
+        """The stream of exchanges, in which what follows waits for the kernels so far."""
+        gpu = self.gpu
+        if self.stream is None:
+            self.stream = gpu.ask(
+                "cuStreamCreate", gpu.driver.api.CUstream_flags.CU_STREAM_NON_BLOCKING.value
+            )
+            self.computed = self.new_event()
+        gpu.ask("cuEventRecord", self.computed, gpu.stream)
+        gpu.ask("cuStreamWaitEvent", self.stream, self.computed, 0)
+        return self.stream
+
+    def start(self, exchange: Exchange, target: int, source: int) -> None:
+        """Puts an exchange after the kernels so far. Raises `DeviceError`."""
         self.fate.check()
         if len(self.started) >= MOST_STARTED:
             self.wait_for_first()
@@ -87,18 +133,27 @@ class RankLinks:
         with self.ending_all(exchange.line):
             self.gpu.enter()
             move = communicator.all_gather if exchange.kind == "all_gather" else communicator.all_to_all
+            stream = self.after_kernels()
             with self.fate.open():
-                move(target, source, exchange.bytes)
+                move(target, source, exchange.bytes, int(stream))
             self.settle(communicator, exchange.line)
-            self.started.append(Started(self.recorded(), communicator, exchange.line))
+            started = Started(self.recorded(), communicator, exchange.line)
+            self.started.append(started)
+            self.flying[target, source] = started
 
     def recorded(self) -> Any:
-        """An event that comes when all that is in the stream has ended."""
-        gpu = self.gpu
-        flags = gpu.driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING.value
-        event = self.idle.pop() if self.idle else gpu.ask("cuEventCreate", flags)
-        gpu.ask("cuEventRecord", event, gpu.stream)
+        """An event that comes when all exchanges so far have ended."""
+        event = self.idle.pop() if self.idle else self.new_event()
+        self.gpu.ask("cuEventRecord", event, self.stream)
         return event
+
+    def new_event(self) -> Any:
+        return self.gpu.ask("cuEventCreate", self.gpu.driver.api.CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
+
+    def all_events(self) -> list[Any]:
+        """The events that were made."""
+        used = dict.fromkeys([*self.started, *self.flying.values()])
+        return [*self.idle, *(started.event for started in used), *([self.computed] if self.stream else [])]
 
     def come_together(self, axis: str) -> None:
         """Waits until all ranks along an axis have come. Raises `DeviceError`."""
@@ -134,7 +189,8 @@ class RankLinks:
             self.gpu.enter()
             if not has_ended():
                 self.wait(first.communicator, has_ended, first.line)
-        self.idle.append(self.started.popleft().event)
+        first.has_ended = True
+        self.reuse(self.started.popleft())
 
     def wait(self, communicator: Communicator, is_done: Callable[[], bool], line: str) -> None:
         def is_done_or_failed() -> bool:
@@ -195,7 +251,9 @@ def close(ranks: Sequence[RankLinks], fate: Fate) -> None:
     fate.fail(DeviceError("it was given up"))
     for links in ranks:
         links.gpu.driver.api.cuCtxSetCurrent(links.gpu.context)
-        for event in (*links.idle, *(each.event for each in links.started)):
+        for event in links.all_events():
             links.gpu.driver.api.cuEventDestroy(event)
+        if links.stream is not None:
+            links.gpu.driver.api.cuStreamDestroy(links.stream)
         links.gpu.before_waiting = do_nothing
     fate.communicators.clear()

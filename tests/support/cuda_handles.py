@@ -104,6 +104,9 @@ class Event:
     has_time: bool = True
     time: float | None = None
     has_come: bool = True
+    recorded: int = 0
+    come: int = 0
+    """How often it was recorded, and the last of these records that has come."""
 
 
 @dataclass(eq=False)

@@ -86,12 +86,30 @@ class Queues:
     def cuEventRecord(self, hEvent: Event, hStream: Stream) -> Answer:
         self.check(hEvent)
         hEvent.has_come = False
+        hEvent.recorded += 1
+        number = hEvent.recorded
 
         def come() -> CUresult:
-            hEvent.has_come, hEvent.time = True, self.time
+            hEvent.has_come, hEvent.time, hEvent.come = True, self.time, number
             return CUresult.CUDA_SUCCESS
 
         return self.enqueue(hStream, come)
+
+    def cuStreamWaitEvent(self, hStream: Stream, hEvent: Event, Flags: int) -> Answer:
+        """Waits for the last record so far, which may be that of what waits for other GPUs."""
+        self.check(hStream, hEvent)
+        assert Flags == 0
+        assert hEvent.recorded, "the event was never recorded"
+        number = hEvent.recorded
+
+        def wait() -> CUresult | None:
+            if hEvent.come < number:
+                return None
+            hStream.exchanges -= 1
+            return CUresult.CUDA_SUCCESS
+
+        hStream.exchanges += 1
+        return self.enqueue(hStream, wait)
 
     def cuEventQuery(self, hEvent: Event) -> Answer:
         """Streams work while somebody looks."""

@@ -15,7 +15,7 @@ from ocannl import nn, train
 from ocannl.models.gpt2 import gpt2
 from ocannl.program.sharding import Shard
 from ocannl.runtime.collectives.engine import Bytes
-from ocannl.runtime.collectives.threads import ThreadsEngine
+from ocannl.runtime.collectives.threads import Copies
 
 WIDTH, LAYERS, POSITIONS, BATCH = 64, 2, 16, 8
 
@@ -69,19 +69,11 @@ class Sent:
 @contextmanager
 def counted() -> Generator[Sent]:
     """Counts what ranks that are threads copy from each other."""
-    sent, exchange = Sent(), ThreadsEngine.exchange
+    sent, finish = Sent(), Copies.finish
 
-    def counting(
-        self: ThreadsEngine,
-        rank: int,
-        group: Sequence[int],
-        kind: str,
-        target: Bytes,
-        source: Bytes,
-        line: str,
-    ) -> None:
-        sent.note(group, target)
-        exchange(self, rank, group, kind, target, source, line)
+    def counting(self: Copies) -> None:
+        sent.note(self.group, self.target)
+        finish(self)
 
-    with patch.object(ThreadsEngine, "exchange", counting):
+    with patch.object(Copies, "finish", counting):
         yield sent

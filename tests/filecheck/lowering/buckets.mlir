@@ -1,7 +1,7 @@
 // RUN: ocannl-opt -p lower-texpr-to-assign %s | filecheck %s
 // RUN: ocannl-opt -p lower-texpr-to-assign %s | ocannl-opt -p lower-assign-to-loops | filecheck %s --check-prefix=LOOPS
 
-// Sums that are ready before one of them is needed share an exchange, the largest first. What needs one waits for it, what the
+// Sums that are ready before one of them is needed share an exchange, the largest in front. What needs one waits for it, what the
 // next one reads does not. A sum that needs their results has another exchange.
 
 // CHECK-LABEL: assign.routine @step
@@ -19,9 +19,9 @@ texpr.routine @step mesh (data = 4) {
   %last = texpr.all_reduce %scaled add over "data" : !texpr.tensor<7, f32>
   // CHECK-NOT: loss_sum_rows
   // CHECK: assign.accum %doubled[o] := add(%b[o], %b[o]) over (o = 7)
+  // CHECK-NEXT: assign.accum %a_sum_bucket[22] = %loss[] over ()
   // CHECK-NEXT: assign.accum %a_sum_bucket[3*i + i1] = %a[i, i1] over (i = 5, i1 = 3)
   // CHECK-NEXT: assign.accum %a_sum_bucket[i + 15] = %doubled[i] over (i = 7)
-  // CHECK-NEXT: assign.accum %a_sum_bucket[22] = %loss[] over ()
   // CHECK-NEXT: assign.collective all_gather %a_sum_bucket_rows from %a_sum_bucket over "data" sums ("a_sum", "b_sum", "loss_sum")
   // LOOPS: loops.collective all_gather %a_sum_bucket_rows from %a_sum_bucket over "data" sums ("a_sum", "b_sum", "loss_sum")
   // CHECK-NEXT: assign.accum %loss_sum[] :add= %a_sum_bucket_rows[r, 22] over (r = 4)

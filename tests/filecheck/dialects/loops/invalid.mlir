@@ -848,3 +848,76 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a nest computes numbers, found i7 of `arith.constant`
+
+// -----
+
+loops.func @f mesh (data = 2) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %rows = assign.node "rows" on_device : memref<2x4xf32>
+  loops.collective start all_gather %rows from %x over "data"
+  loops.collective wait all_to_all %rows from %x over "data"
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: `wait all_to_all` waits for what was not started
+
+// -----
+
+loops.func @f mesh (data = 2) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %rows = assign.node "rows" on_device : memref<2x4xf32>
+  loops.collective wait all_gather %rows from %x over "data"
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: `wait all_gather` waits for what was not started
+
+// -----
+
+loops.func @f mesh (data = 2) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %rows = assign.node "rows" on_device : memref<2x4xf32>
+  loops.collective start all_gather %rows from %x over "data"
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: `start all_gather` is not waited for
+
+// -----
+
+loops.func @f mesh (data = 2) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %rows = assign.node "rows" on_device : memref<2x4xf32>
+  loops.collective start all_gather %rows from %x over "data"
+  loops.nest "x" (i = 4) {
+    %l = loops.load %rows[0, i]
+    loops.store %l, %x[i]
+  }
+  loops.collective wait all_gather %rows from %x over "data"
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: `loops.nest` touches what `start all_gather` is still receiving
+
+// -----
+
+loops.func @f mesh (data = 2) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %rows = assign.node "rows" on_device : memref<2x4xf32>
+  loops.collective start all_gather %rows from %x over "data"
+  loops.nest "x" (i = 4) {
+    %l = loops.load %x[i]
+    loops.store %l, %x[i]
+  }
+  loops.collective wait all_gather %rows from %x over "data"
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: `loops.nest` writes what `start all_gather` is still sending
+
+// -----
+
+loops.func @f mesh (data = 2) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %rows = assign.node "rows" on_device : memref<2x4xf32>
+  loops.collective start all_gather %rows from %x over "data"
+  loops.collective start all_gather %rows from %x over "data"
+  loops.collective wait all_gather %rows from %x over "data"
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: `loops.collective` touches what `start all_gather` is still receiving

@@ -103,6 +103,22 @@ def test_a_rank_that_does_not_come_is_a_timeout_with_the_line() -> None:
         )
 
 
+def test_threads_have_several_exchanges_on_their_way() -> None:
+    """Those of a group, started in one order and waited for in another one."""
+    engine = ThreadsEngine(2, 20.0)
+
+    def run(rank: int) -> list[list[int]]:
+        given = [(np.zeros(2, np.uint8), np.full(1, 10 * rank + k, np.uint8)) for k in range(3)]
+        ready = [engine.repeated(rank, (0, 1), "all_gather", *own, "") for own in given]
+        for each in ready:
+            each.start()
+        for each in reversed(ready):
+            each.finish()
+        return [target.tolist() for target, _ in given]
+
+    assert engine.together([lambda: run(0), lambda: run(1)]) == [[[k, 10 + k] for k in range(3)]] * 2
+
+
 def test_parts_of_two_mesh_axes_make_the_whole() -> None:
     grid = Grid({"data": 2, "model": 3})
     assert [grid.place(rank) for rank in (0, 4)] == [{"data": 0, "model": 0}, {"data": 1, "model": 1}]

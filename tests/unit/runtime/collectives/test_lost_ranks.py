@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.fake_mpi import FakeWorld, Post
 
-from ocannl.runtime.collectives.engine import RankLost
+from ocannl.runtime.collectives.engine import RankLost, Repeated
 from ocannl.runtime.collectives.lost_ranks import Waiting, absence_text, lost_ranks
 from ocannl.runtime.collectives.mpi import MpiEngine
 from ocannl.runtime.collectives.mpi_wait import TAG
@@ -97,6 +97,11 @@ def test_a_rank_that_comes_when_it_is_asked_is_not_lost():
         assert [*ranks.pool.map(come, range(3))] == [[0, 1, 2]] * 3
 
 
+def run_once(repeated: Repeated) -> None:
+    repeated.start()
+    repeated.finish()
+
+
 def test_an_exchange_that_is_repeated_sends_what_is_there_each_time():
     ranks = Ranks(2, 20.0)
     arrays = [(np.zeros(4, np.uint8), np.zeros(2, np.uint8)) for _ in range(2)]
@@ -104,14 +109,33 @@ def test_an_exchange_that_is_repeated_sends_what_is_there_each_time():
     for step in range(3):
         for k, (_, source) in enumerate(arrays):
             source[...] = (step, k)
-        list(ranks.pool.map(lambda run: run(), ready))
+        list(ranks.pool.map(run_once, ready))
         assert [found.tolist() for found, _ in arrays] == [[step, 0, step, 1]] * 2
+
+
+def test_several_exchanges_are_on_their_way():
+    """Of one size, started in one order and waited for in another one."""
+    ranks = Ranks(2, 20.0)
+
+    def run(rank: int) -> list[list[int]]:
+        given = [(np.zeros(4, np.uint8), np.full(2, 10 * rank + k, np.uint8)) for k in range(3)]
+        engine = ranks.engines[rank]
+        ready = [
+            engine.repeated(rank, (0, 1), "all_gather", *own, f"a.py:{k}") for k, own in enumerate(given)
+        ]
+        for each in ready:
+            each.start()
+        for each in reversed(ready):
+            each.finish()
+        return [target.tolist() for target, _ in given]
+
+    assert [*ranks.pool.map(run, range(2))] == [[[k, k, 10 + k, 10 + k] for k in range(3)]] * 2
 
 
 def test_a_rank_that_is_lost_after_some_exchanges_has_a_name():
     ranks = Ranks(2, 1.0)
     arrays = [(np.zeros(2, np.uint8), np.ones(2, np.uint8)) for _ in range(2)]
     ready = [ranks.engines[k].repeated(k, (0, 1), "all_to_all", *arrays[k], "a.py:1") for k in range(2)]
-    list(ranks.pool.map(lambda run: run(), ready))
-    told = ranks.errors(ready[0])
+    list(ranks.pool.map(run_once, ready))
+    told = ranks.errors(lambda: run_once(ready[0]))
     assert told == ["a.py:1: rank 1 did not come to this collective within 1 s"]
