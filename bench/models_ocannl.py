@@ -71,7 +71,13 @@ def pair(label: str, width: int, x: oc.Tensor) -> oc.Tensor:
     return x
 
 
-NETWORKS = {"gpt2": gpt2, "vit": vit, "resnet": resnet, "unet": unet}
+def lstm(problem: Model, x: oc.Tensor, train_step: oc.TensorLike) -> oc.Tensor:
+    _, width = problem.parameters["lstm.b"].shape
+    return nn.linear(out_dim=10, label="head")(nn.lstm(width)(x))
+
+
+NETWORKS = {"gpt2": gpt2, "vit": vit, "resnet": resnet, "unet": unet, "lstm": lstm}
+AXES = {"gpt2": "bbb", "lstm": "bbbo"}
 OPTIMIZERS = {"adamw": train.adamw, "sgd": train.sgd}
 
 
@@ -79,13 +85,11 @@ class Runs(steps_ocannl.Runs):
     def __init__(self, problem: Model, device: str = "cpu"):
         self.problem, self.device = problem, device
         self.batch_n, self.step_n = oc.index("batch_n", problem.batches), oc.index("step_n")
-        axes = "bb" if problem.kind == "gpt2" else "bbbbo"
-        axes = "b" + axes if problem.kind == "gpt2" else axes
         is_small = problem.precision == "bf16"
         x = oc.data(
             problem.inputs,
             label="inputs",
-            axes=axes,
+            axes=AXES.get(problem.kind, "bbbbo"),
             dtype=oc.bfloat16 if is_small and problem.kind != "gpt2" else None,
         )
         targets = oc.data(problem.targets, label="targets", axes="b" * problem.targets.ndim)

@@ -85,6 +85,13 @@ class Network(Parts):
             x = torch.relu(functional.conv2d(x, self.named[f"{part}.w"], self.named[f"{part}.b"], padding=1))
         return x
 
+    def lstm(self, x: Tensor) -> Tensor:
+        into, back, bias = (self.named[f"lstm.{name}"].flatten(0, 1) for name in ("w_x", "w_h", "b"))
+        begin = x.new_zeros(1, len(x), back.shape[1])
+        weights = [into, back, bias, torch.zeros_like(bias)]
+        hidden, _, _ = torch.lstm(x, (begin, begin), weights, True, 1, 0.0, True, False, True)
+        return self.linear("head", hidden).movedim(-1, 1)
+
 
 class Runs(steps_torch.Runs):
     problem: Model
