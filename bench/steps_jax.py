@@ -37,7 +37,7 @@ def cross_entropy(parameters, x, target):
     return -(jax.nn.log_softmax(network(parameters, x)) * target).sum() / len(x)
 
 
-def norm(x, gain, offset, axis=-1):
+def norm(x, gain, offset, axis: int | tuple[int, ...] = -1):
     centered = x - x.mean(axis, keepdims=True)
     return gain * centered * jax.lax.rsqrt((centered * centered).mean(axis, keepdims=True) + 1e-5) + offset
 
@@ -59,7 +59,7 @@ def transformer(parameters, label, x, activation=jax.nn.relu, is_causal=True):
     layers = sum(name.endswith("norm1.gain") for name in parameters)
     for layer in (f"{label}.layer{k}" for k in range(1, layers + 1)):
         weights = parts(parameters, f"{layer}.attention", "w_q", "w_k", "w_v", "w_o")
-        x = x + attention(normed(parameters, f"{layer}.norm1", x), *weights, is_causal)
+        x = x + attention(normed(parameters, f"{layer}.norm1", x), *weights, is_causal=is_causal)
         hidden = linear(parameters, f"{layer}.feed_forward.into", normed(parameters, f"{layer}.norm2", x))
         x = x + linear(parameters, f"{layer}.feed_forward.out", activation(hidden))
     return normed(parameters, f"{label}.norm", x)

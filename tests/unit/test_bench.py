@@ -16,7 +16,7 @@ import processes
 import pytest
 from baseline import Saved, changes, load, save, summaries
 from measure import Measured
-from models import LARGE
+from models import IN_F32, LARGE
 from problems import STEPS, module_of
 from processes import Failed, Missing, Worker
 from run import GROUPS
@@ -66,6 +66,22 @@ def test_the_losses_of_a_transformer_are_those_of_pytorch():
 @pytest.mark.parametrize("name", [name for name in LARGE if name != "gpt2"])
 def test_the_losses_of_models_are_those_of_pytorch(name: str):
     assert_same_losses(f"{name}_quick")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [name for name in LARGE if name in IN_F32])
+def test_the_losses_of_models_are_those_of_jax(name: str):
+    pytest.importorskip("jax")
+    problem = STEPS[f"{name}_quick"]()
+    runs = import_module(module_of(name, "jax")).Runs(problem)
+    assert_close(runs.values(), double(module_of(name, "torch"), problem))
+
+
+@pytest.mark.exhaustive
+def test_the_time_of_a_token():
+    pytest.importorskip("transformers")
+    printed = run("float32", "q8_0", "--quick", "--rounds", "1", "--tokens", "4", file="decoding.py")
+    assert [line.split()[0] for line in printed.splitlines()[2:]] == ["float32", "q8_0"]
 
 
 @pytest.mark.parametrize("name", ["moons", "lenet"])
