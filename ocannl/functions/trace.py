@@ -131,6 +131,8 @@ def _input(
     else:
         own = None if letters is None else without_marks(letters)
         tensor = data(contents, axes=own, bases=dict(leaf.counts), label=path)
+        if own is None:
+            tensor.ir_value.is_argument = True
         tagged(tensor.op, *(counts[name] for _, name in leaf.counts))
     tensor.ir_value.array = None
     return tensor

@@ -8,12 +8,14 @@ from xdsl.ir import Attribute
 from ocannl.program import expressions
 from ocannl.program.dtypes import ELEMENTS, stored_dtype
 from ocannl.program.floats import float_value
+from ocannl.program.new_axes import keep_new_axes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 
 def convert(x: TensorLike, element: Attribute, *, compute: bool = False) -> Tensor:
     """The value in an element type, of the same shape; with `compute`, as products of it are computed."""
-    return Tensor(expressions.convert(as_tensor(x).ir_value, element, compute=compute))
+    value = as_tensor(x).ir_value
+    return Tensor(keep_new_axes(expressions.convert(value, element, compute=compute), [value]))
 
 
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:

@@ -80,7 +80,12 @@ def arange(
 
 
 def eye(
-    rows: int, columns: int | None = None, dtype: DTypeLike = np.float32, *, k: int = 0, axes: str = "bo"
+    rows: int,
+    columns: int | None = None,
+    dtype: DTypeLike = np.float32,
+    *,
+    k: int = 0,
+    axes: str | None = None,
 ) -> Tensor:
     """Data with ones on the diagonal, or on the one `k` above, and zeros elsewhere; `axes="oi"` makes it a
     matrix for `@`.

@@ -11,6 +11,7 @@ from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import expressions, graph
 from ocannl.program.errors import ArgumentError
+from ocannl.program.new_axes import keep_new_axes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 
@@ -141,6 +142,6 @@ def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[Value, Value]]:
 
 def stop_gradient(x: TensorLike) -> Tensor:
     """The same value and shape, with derivative zero."""
-    return Tensor(
-        expressions.apply(Arg(0), [as_tensor(x).ir_value], logic=".", stop=True, label="stop_gradient")
-    )
+    value = as_tensor(x).ir_value
+    stopped = expressions.apply(Arg(0), [value], logic=".", stop=True, label="stop_gradient")
+    return Tensor(keep_new_axes(stopped, [value]))

@@ -65,7 +65,10 @@ def data(
     element = element_of(contents.dtype)
     shape = None if flat else _data_shape(_dims_of(contents.shape, bases or {}), axes)
     type = graph.fresh_type(element) if shape is None else TensorType.of(shape, element)
-    return placed(Tensor(add_data(contents, type, label, flat=flat)), shard)
+    value = add_data(contents, type, label, flat=flat)
+    if axes is None and contents.ndim and not flat:
+        value.guessed_axes = frozenset({-1})
+    return placed(Tensor(value), shard)
 
 
 def numbers(array: ArrayLike, need: str) -> NDArray[Any]:

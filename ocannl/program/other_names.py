@@ -84,7 +84,7 @@ FUNCTIONS = {
     "trace": "oc.einsum",
     "transpose": "t.T, or oc.rearrange",
     "unbind": PARTS,
-    "unsqueeze": "t.reshape",
+    "unsqueeze": "t[:, None]",
     "value_and_grad": "oc.function(f).value_and_grad(x)",
     "vmap": "nothing, batch axes are rows of their own",
     "vstack": "oc.concat",
@@ -141,7 +141,7 @@ OF_TENSORS = {
     "transpose": "t.T, or oc.rearrange",
     "type": CAST,
     "unbind": PARTS,
-    "unsqueeze": "t.reshape",
+    "unsqueeze": "t[:, None]",
 }
 """Of a tensor."""
 

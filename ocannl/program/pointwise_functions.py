@@ -12,6 +12,7 @@ from ocannl.dialects.scalar.terms import Arg
 from ocannl.program import expressions
 from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError
+from ocannl.program.new_axes import keep_new_axes, lined_up
 from ocannl.program.numbers import is_number
 from ocannl.program.points import Point
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
@@ -47,6 +48,7 @@ def pointwise(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
             return function(*args, **kwargs)
         values = list[Value]()
         points = [_point(one, values) for one in given]
+        values[:] = lined_up(values)
         positional = points[: len(args)]
         by_name = dict(zip(kwargs, points[len(args) :], strict=True))
         found: object = cast(Any, function)(*positional, **by_name)
@@ -71,4 +73,5 @@ def _applied(found: object, values: list[Value]) -> Tensor:
     read = Combination.of(found.term, values, [()] * len(values))
     if not read.operands:
         raise ArgumentError("a function of points computes from its arguments")
-    return Tensor(expressions.apply(read.term, cast("tuple[Value, ...]", read.operands), logic="."))
+    operands = cast("tuple[Value, ...]", read.operands)
+    return Tensor(keep_new_axes(expressions.apply(read.term, operands, logic="."), operands))

@@ -24,7 +24,7 @@ from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
-from ocannl.program import expressions, graph, merging, reshapes, tensor_parts
+from ocannl.program import expressions, graph, merging, new_axes, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.arrays import is_array
 from ocannl.program.checks import integer, whole
@@ -465,10 +465,9 @@ def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
     `accum`, accumulates it there.
     """
     source = as_tensor(value).ir_value
-    if not isinstance(target, Part):
-        return emit(texpr.AssignOp(as_memory(target), source, accum=accum, logic="."))
-    memory = as_memory(target.tensor)
-    if target.key is ...:
+    memory = as_memory(target.tensor if isinstance(target, Part) else target)
+    if not isinstance(target, Part) or target.key is ...:
+        source = new_axes.lined_up_with(memory, source)
         return emit(texpr.AssignOp(memory, source, accum=accum, logic="."))
     items = [item.ir_value if isinstance(item, Tensor) else item for item in target.items]
     part = tensor_parts.written_part(memory, items)
@@ -484,7 +483,7 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
     if Point in map(type, args):
         return cast("Tensor", at_points(op, args))
     operands = [a.tensor().ir_value if isinstance(a, Expression) else literal(a) for a in args]
-    return Tensor(expressions.pointwise(op, operands))
+    return Tensor(new_axes.pointwise(op, operands))
 
 
 def compose(left: TensorLike, right: TensorLike) -> Tensor:

@@ -21,12 +21,12 @@ from ocannl.program import graph
 from ocannl.program.checks import whole
 from ocannl.program.dtypes import element_of, is_integer
 from ocannl.program.errors import ArgumentError, PositionError
-from ocannl.program.expressions import spec_apply
 from ocannl.program.final_types import element_now
 from ocannl.program.ids_together import IdsTogether
 from ocannl.program.indexing import Indexing, checked_ids
 from ocannl.program.memory import add_data
-from ocannl.program.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place, Slot
+from ocannl.program.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place
+from ocannl.program.new_axes import with_new_axis
 from ocannl.program.static_index import StaticIndex, tagged
 from ocannl.program.values import Value, is_memory
 
@@ -52,7 +52,7 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     if any(isinstance(item, Value | np.ndarray) for item in items):
         value, items = _taken(value, items, in_front=apart)
     for number in reversed([number for number, item in enumerate(items) if item is None]):
-        value = _with_new_axis(value, items, number)
+        value = with_new_axis(value, _new_axis(items, number, MemoryAxes(value)))
     return value
 
 
@@ -287,16 +287,7 @@ def _checked(item: Item, axes: MemoryAxes, place: Place) -> Value:
     return checked_ids(ids, axes.label, axes.dim(place))
 
 
-def _with_new_axis(value: Value, items: Sequence[Item], number: int) -> Value:
-    """With an axis of size 1 before one, in its row; behind the last one in the row of that."""
-    axes = MemoryAxes(value)
-    places, slot, at = axes.places, axes.slot(), _axis(items, number)
-    if any(item is ... for item in items[:number]):
-        at += len(places)
-    if not places:
-        new = Slot({**slot.rows, "output": ["new"]})
-    elif at < len(places):
-        new = slot.with_axes({slot.at(places[at]): ("new", slot.at(places[at]))})
-    else:
-        new = slot.with_axes({slot.at(places[-1]): (slot.at(places[-1]), "new")})
-    return spec_apply(f"{slot} => {new}", "add", "mul", [value], [("new", Dim(1))])
+def _new_axis(items: Sequence[Item], number: int, axes: MemoryAxes) -> int:
+    """The number of the axis before which a new one stands."""
+    at = _axis(items, number)
+    return at + len(axes.places) if any(item is ... for item in items[:number]) else at

@@ -84,6 +84,12 @@ class Value(OpResult[TensorType]):
     """The memory of another context that a merge buffer has the value of; no part of the program's text."""
     asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})
     """The gradient and the last value, if they were asked for."""
+    new_axes: frozenset[int] = frozenset()
+    """The axes that `None` among positions has made, counted from the last in the order of memory: -1, -2."""
+    guessed_axes: frozenset[int] = frozenset()
+    """Axes in the output row since nothing said a row, counted alike."""
+    is_argument = False
+    """Whether such axes are those of an argument of a function, which may have another row."""
     element: Attribute | EllipsisType | None = ...
     """Its element type as far as operands tell it, once that was asked for."""
     is_settled = False

@@ -1,0 +1,221 @@
+"""Axes that line up with those of other operands point by point as in NumPy: new ones, as in `t[:, None]`,
+and those of arguments that have rows by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from ocannl.dialects.ir.errors import ShapeError
+from ocannl.dialects.shapes.shape import Dim, RowKind, Shape
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
+from ocannl.program import expressions, graph
+from ocannl.program.dtypes import dtype_of, is_integer
+from ocannl.program.expressions import spec_apply
+from ocannl.program.final_types import element_now, shape_now
+from ocannl.program.location import user_location, warn_at
+from ocannl.program.memory_axes import MEMORY_ORDER, MemoryAxes, Slot
+from ocannl.program.values import Value, is_memory
+
+Operand = TypeVar("Operand")
+
+
+def with_new_axis(value: Value, at: int) -> Value:
+    """With an axis of size 1 before the axis `at`, in the row of the axis that it follows; in front a batch
+    axis. Behind batch axes alone it is the output axis of numbers, and one more batch axis of ids.
+    """
+    axes = MemoryAxes(value)
+    places, slot = axes.places, axes.slot()
+    is_last = at == len(places)
+    if is_last and value.guessed_axes == {-1}:
+        rows: dict[RowKind, list[str]] = {"batch": slot.axes, "output": ["new"], "input": []}
+    else:
+        rows = {kind: list(names) for kind, names in slot.rows.items()}
+        if not places or (is_last and places[-1].row == "batch" and not _are_ids(value)):
+            rows["output"] = ["new"]
+        elif at == 0:
+            rows["batch"].insert(0, "new")
+        else:
+            before = places[at - 1]
+            rows[before.row].insert(before.number + 1, "new")
+    result = spec_apply(f"{slot} => {Slot(rows)}", "add", "mul", [value], [("new", Dim(1))])
+    from_end = at - len(places) - 1
+    result.new_axes = frozenset({from_end, *_shifted(value.new_axes, from_end)})
+    result.guessed_axes, result.is_argument = _shifted(value.guessed_axes, from_end), value.is_argument
+    return result
+
+
+def _are_ids(value: Value) -> bool:
+    return is_integer(dtype_of(element_now(value)))
+
+
+def _shifted(axes: frozenset[int], new: int) -> frozenset[int]:
+    """Axes, counted from the last, where there is a new one, too."""
+    return frozenset({axis - 1 if axis <= new else axis for axis in axes})
+
+
+def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
+    """`expressions.pointwise` of operands that are lined up."""
+    operands = lined_up(operands)
+    values = [operand for operand in operands if isinstance(operand, Value)]
+    return keep_new_axes(expressions.pointwise(op, operands), values)
+
+
+def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
+    """Operands of an operation point by point: their new axes are in the rows of the axes of others that have
+    the same place, counted from the last in the order of memory, and so are other axes where operands have
+    different rows. Shapes that are not known are left out.
+
+    Without new axes, an argument has batch axes only beside batch axes of the same sizes. Warns where data
+    would have to be that.
+    """
+    values = [operand for operand in operands if isinstance(operand, Value)]
+    if any(value.new_axes for value in values):
+        rows = _Rows([known for known in map(_known, values) if known is not None])
+        return [rows.moved(operand) if isinstance(operand, Value) else operand for operand in operands]
+    if any(value.guessed_axes for value in values):
+        sizes = {known.sizes for known in map(_known_batch, values) if known is not None}
+        return [_beside(operand, sizes) if isinstance(operand, Value) else operand for operand in operands]
+    return list(operands)
+
+
+def lined_up_with(memory: Value, source: Value) -> Value:
+    """What memory is set to, lined up with it."""
+    return cast("Value", lined_up([memory, source])[1])
+
+
+def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
+    """The result of an operation point by point, which has as new axes what is new in all that have it, and a
+    guessed row where that of all is.
+    """
+    if any(operand.new_axes for operand in operands):
+        new = frozenset[int]().union(*[operand.new_axes for operand in operands])
+        known = [_known(operand) for operand in operands]
+        result.new_axes = new.difference(*[axes.old for axes in known if axes is not None])
+    guessed = {operand.guessed_axes for operand in operands if operand.guessed_axes}
+    if len(guessed) == 1 and all(operand.guessed_axes or _is_scalar(operand) for operand in operands):
+        (result.guessed_axes,) = guessed
+        result.is_argument = all(operand.is_argument for operand in operands if operand.guessed_axes)
+    return result
+
+
+def _is_scalar(value: Value) -> bool:
+    if graph.known_shape(value).memory_axes:
+        return False
+    known = _known(value)
+    return known is not None and not known.rows
+
+
+def _beside(value: Value, sizes: set[Sequence[int | None]]) -> Value:
+    """A value with guessed rows as it stands beside batch axes."""
+    if not value.guessed_axes:
+        return value
+    known = _known(value)
+    if known is None or known.sizes not in sizes or known.shape.elements == 1:
+        return value
+    if not value.is_argument:
+        _warn_of_pairs(known)
+        return value
+    return _in_rows(value, ["batch"] * len(known.rows))
+
+
+def _warn_of_pairs(data: _Known) -> None:
+    """The last axis of data is an output axis, which combines with a batch axis of its size to all pairs."""
+    sizes, letters = ",".join(map(str, data.sizes)), "b" * len(data.rows)
+    warn_at(
+        user_location(),
+        f"`{tensor_name(data.value)}` ({data.shape}) meets batch axes of the same sizes ({sizes}|): all "
+        f"pairs are computed; oc.data(..., axes={letters!r}) has batch axes, and t[:, None] says that pairs "
+        "are meant",
+    )
+
+
+def _in_rows(value: Value, rows: Sequence[RowKind]) -> Value:
+    """The value with axes in other rows."""
+    axes = MemoryAxes(value)
+    axes.close_rows(MEMORY_ORDER)
+    slot = axes.slot()
+    names: dict[RowKind, list[str]] = {kind: [] for kind in MEMORY_ORDER}
+    for kind, name in zip(rows, slot.axes, strict=True):
+        names[kind].append(name)
+    return spec_apply(f"{slot} => {Slot(names)}", "add", "mul", [value], ())
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The rows of the axes of a value in the order of memory."""
+
+    value: Value
+    shape: Shape
+    rows: Sequence[RowKind]
+
+    @property
+    def sizes(self) -> Sequence[int | None]:
+        """The sizes of the axes; None for one that is not known."""
+        return tuple([dim.size if isinstance(dim, Dim) else None for dim in self.shape.memory_axes])
+
+    @property
+    def old(self) -> set[int]:
+        """The axes that are not new, counted from the end."""
+        return set(range(-len(self.rows), 0)) - self.value.new_axes
+
+    @property
+    def firm(self) -> set[int]:
+        """Those of them whose row is not guessed."""
+        return self.old - self.value.guessed_axes
+
+
+def _known(value: Value) -> _Known | None:
+    """None for what gets its rows by its uses."""
+    shape = graph.known_shape(value)
+    if not is_memory(value) and not all(row.is_closed for row in shape):
+        with suppress(ShapeError):
+            shape = shape_now(value)
+    if not all(row.is_closed for row in shape):
+        return None
+    return _Known(value, shape, [kind for kind in MEMORY_ORDER for _ in shape.row(kind).axes])
+
+
+def _known_batch(value: Value) -> _Known | None:
+    """None for what has other axes than batch axes, is not known, or has a guessed row itself."""
+    shape = graph.known_shape(value)
+    if value.guessed_axes or shape.output.axes or shape.input.axes:
+        return None
+    known = _known(value)
+    return known if known is not None and set(known.rows) == {"batch"} else None
+
+
+class _Rows:
+    """The rows of the axes of a result, counted from its last one."""
+
+    def __init__(self, operands: Sequence[_Known]) -> None:
+        self.operands = operands
+        self.at: dict[int, RowKind] = {}
+        last: RowKind = MEMORY_ORDER[-1]
+        for place in range(-1, -max(len(axes.rows) for axes in operands) - 1, -1):
+            self.at[place] = last = min(self._wanted(place), last, key=MEMORY_ORDER.index)
+
+    def _wanted(self, place: int) -> RowKind:
+        """The row of an axis is that in operands without new axes; else that of what is neither new nor
+        guessed, else that of what is guessed. Of several it is the one that comes first in memory.
+        """
+        having = [axes for axes in self.operands if -place <= len(axes.rows)]
+        old = [axes for axes in having if place in axes.old]
+        firm = [axes for axes in old if place in axes.firm]
+        given = [axes for axes in firm if not axes.value.new_axes]
+        return min([axes.rows[place] for axes in given or firm or old or having], key=MEMORY_ORDER.index)
+
+    def moved(self, operand: Value) -> Value:
+        """The operand with its axes in the rows of the result."""
+        known = next((axes for axes in self.operands if axes.value is operand), None)
+        if known is None:
+            return operand
+        wanted = [self.at[place] for place in range(-len(known.rows), 0)]
+        if wanted == known.rows:
+            return operand
+        result = _in_rows(operand, wanted)
+        result.new_axes = operand.new_axes
+        return result

@@ -1,0 +1,186 @@
+"""New axes, `t[:, None]`, against NumPy's broadcasting."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import nn, train
+
+RNG = np.random.default_rng(3)
+X, V, C, Q = (RNG.normal(size=size) for size in ((5, 4), (5,), (5, 3, 3, 4), (2, 3, 4)))
+CTX = oc.Context.cpu(1)
+
+Case = Callable[[Any, Any, Any, Any], Any]
+
+CASES: dict[str, Case] = {
+    "one number for each row": lambda x, v, c, q: x - v[:, None],
+    "a row of numbers against itself": lambda x, v, c, q: v[:, None] - v[None],
+    "all axes named": lambda x, v, c, q: v[:, None] * v[None, :],
+    "pairs of rows": lambda x, v, c, q: x[:, None] - x[None],
+    "pairs of rows, all axes named": lambda x, v, c, q: x[:, None, :] - x[None, :, :],
+    "outer products of rows": lambda x, v, c, q: x[..., None] * x[:, None, :],
+    "in front of features": lambda x, v, c, q: x - x[0][None],
+    "in front of features, twice": lambda x, v, c, q: c - x[0][None, None],
+    "one number for each channel": lambda x, v, c, q: c * x[:, None, None],
+    "one number for each image": lambda x, v, c, q: c * v[:, None, None, None],
+    "pairs of positions": lambda x, v, c, q: q[:, :, None] * q[:, None],
+    "through other operations": lambda x, v, c, q: (abs(v[:, None]) * 2 - 1) * x,
+    "of two new axes": lambda x, v, c, q: (v[:, None] + v[None]) * x[:, 0][None],
+    "in two steps": lambda x, v, c, q: v[None][..., None] * x,
+    "behind and before": lambda x, v, c, q: v[:, None][None] * x,
+    "comparisons": lambda x, v, c, q: v[:, None] < x,
+    "of three": lambda x, v, c, q: x[:, None] * v[:, None] + v[:, None, None],
+}
+
+
+def tensors() -> list[oc.Tensor]:
+    axes = ("bo", "b", "bbbo", "bbo")
+    return [oc.data(array, axes=letters) for array, letters in zip((X, V, C, Q), axes, strict=True)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_point_by_point_as_in_numpy(name: str):
+    found = CTX[CASES[name](*tensors())]
+    wanted = CASES[name](X, V, C, Q)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["one number for each row", "pairs of rows", "outer products of rows"])
+def test_gradients(name: str):
+    x, v, c, q = tensors()
+    found = CTX[oc.vjp((CASES[name](x, v, c, q) ** 2).sum(), x, 1.0)]
+    step = 1e-6
+    for at in ((0, 0), (2, 3)):
+        moved = np.zeros_like(X)
+        moved[at] = step
+        ends = [(CASES[name](X + sign * moved, V, C, Q) ** 2).sum() for sign in (1, -1)]
+        assert found[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)
+
+
+def test_of_layers_whose_weights_are_open():
+    h = nn.linear(out_dim=3)(oc.data(X))
+    centered = h - h.mean(-1)[:, None]
+    distances = ((h[:, None] - h[None]) ** 2).sum(-1)
+    CTX.init_params(centered)
+    array = CTX[h]
+    np.testing.assert_allclose(CTX[centered], array - array.mean(-1)[:, None], rtol=1e-5, atol=1e-7)
+    wanted = ((array[:, None] - array[None]) ** 2).sum(-1)
+    np.testing.assert_allclose(CTX[distances], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_in_losses_casts_and_where():
+    x, v, *_ = tensors()
+    np.testing.assert_allclose(CTX[nn.mse(x[:, :1], v[:, None])], ((X[:, :1] - V[:, None]) ** 2).mean())
+    np.testing.assert_allclose(CTX[oc.cast(v[:, None] > 0, np.float64) * x], (V[:, None] > 0) * X)
+    np.testing.assert_allclose(CTX[oc.where(v[:, None] > 0, x, -x)], np.where(V[:, None] > 0, X, -X))
+    pairs = oc.stop_gradient(v[:, None]) * oc.cast(v, np.float64)[None]
+    np.testing.assert_allclose(CTX[pairs], np.outer(V, V))
+
+
+def test_in_functions_of_points():
+    @oc.pointwise
+    def f(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+        return x * y + y
+
+    x, v, *_ = tensors()
+    np.testing.assert_allclose(CTX[f(x, v[:, None])], X * V[:, None] + V[:, None], rtol=1e-14)
+
+
+def test_of_weights():
+    w = oc.param("w", X, output=5, input=4)
+    CTX.init_params(w)
+    lengths = oc.norm(w)
+    np.testing.assert_allclose(CTX[w / lengths[:, None]], X / np.linalg.norm(X, axis=1)[:, None], rtol=1e-6)
+
+
+def test_memory_is_set_to_them():
+    m = oc.node("m", batch=5, output=4, init=0.0)
+    with oc.code("set") as code:
+        m[...] = tensors()[1][:, None]
+        m += tensors()[1][:, None]
+    CTX.compile(code)()
+    np.testing.assert_allclose(CTX[m], np.broadcast_to(2 * V[:, None], (5, 4)), rtol=1e-6)
+
+
+def test_in_eager_mode():
+    with oc.eager():
+        x, v, *_ = tensors()
+        np.testing.assert_allclose((x - v[:, None]).numpy(), X - V[:, None])
+
+
+def test_rows_of_new_axes_alone():
+    x, v, *_ = tensors()
+    ids = oc.data(np.arange(5), axes="b")
+    assert [str(t.shape) for t in (x[:, None], x[None], x[..., None])] == ["5,1|4", "1,5|4", "5|4,1"]
+    assert [str(t.shape) for t in (v[:, None], v[None], x[0][None])] == ["5|1", "1,5|", "1|4"]
+    assert [str(t.shape) for t in (ids[:, None], ids[None])] == ["5,1|", "1,5|"]
+
+
+def test_a_linear_layer_of_one_feature():
+    assert tuple(nn.linear(out_dim=3)(tensors()[1][:, None]).shape) == (5, 3)
+
+
+def test_a_training_step_with_pairs():
+    model = nn.linear(out_dim=2)
+
+    @oc.function
+    def step(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+        h = model(x)
+        same = oc.eq(y[:, None], y[None, :])
+        squares = ((h[:, None] - h[None]) ** 2).sum(-1)
+        loss = oc.where(same, squares, oc.maximum(1 - squares, 0)).mean()
+        train.sgd(0.1).step(loss)
+        return loss
+
+    labels = np.arange(5) % 2
+    assert step(X.astype(np.float32), labels) > step(X.astype(np.float32), labels)
+
+
+def test_axes_of_two_rows_in_one_place():
+    w, v, x = oc.param("w", X, output=5, input=4), oc.data(V, axes="b"), oc.data(X)
+    scaled = w * v[:, None]
+    scores = x[:, :, None] + oc.data(X[:4], label="transitions")[None]
+    CTX.init_params(w)
+    np.testing.assert_allclose(CTX[scaled], X * V[:, None], rtol=1e-6)
+    oc.infer(scaled)
+    assert str(scaled.shape) == "4->5"
+    np.testing.assert_allclose(CTX[scores], X[:, :, None] + X[:4])
+    oc.infer(scores)
+    assert str(scores.shape) == "5,4|4"
+
+
+def test_masks_of_padding_and_of_what_comes_later():
+    given = np.array([[True, True, False], [True, True, True]])
+    mask = nn.causal_mask(3) * oc.data(given, axes="bb")[:, None]
+    np.testing.assert_array_equal(CTX[mask], np.tril(np.ones((3, 3))) * given[:, None])
+    oc.infer(mask)
+    assert str(mask.shape) == "2,3|3->"
+
+
+def test_all_pairs_that_nobody_asked_for_are_told():
+    x, y = oc.data(X), oc.data(V, label="y")
+    with pytest.warns(UserWarning, match="all pairs") as told:
+        errors = x.sum(-1) - (y - y.mean())
+    assert errors.numpy().shape == (5, 5)
+    (warning,) = told
+    assert str(warning.message) == (
+        "`(y - ...)` (5) meets batch axes of the same sizes (5|): all pairs are computed; "
+        "oc.data(..., axes='b') has batch axes, and t[:, None] says that pairs are meant"
+    )
+    assert warning.filename == __file__
+
+
+def test_pairs_that_are_said_are_not_told(recwarn: pytest.WarningsRecorder):
+    x, y = oc.data(X), oc.data(V)
+    for pairs in (
+        x.sum(-1)[:, None] - y[None],
+        x.sum(-1) - oc.data(V, axes="o"),
+        x - x.mean(-1),
+        x[0] * y[0],
+    ):
+        assert pairs.ndim
+    assert not recwarn.list
