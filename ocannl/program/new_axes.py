@@ -83,7 +83,7 @@ def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
 
 
 def lined_up_with(memory: Value, source: Value) -> Value:
-    """What memory is set to, lined up with it."""
+    """The new value of memory, lined up with it."""
     return cast("Value", lined_up([memory, source])[1])
 
 
