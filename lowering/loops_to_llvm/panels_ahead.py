@@ -18,6 +18,7 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.loops_to_llvm.rows_ahead import array_bytes
 from ocannl.lowering.loops_to_llvm.tile import strip_start
 from ocannl.lowering.placement import Placement, Reduction
+from ocannl.passes.analysis.cache_lines import LINE
 
 # An operand of fewer bytes stays in the second-level cache.
 FAR = 2**19
@@ -29,6 +30,11 @@ class NextPanel:
 
     address: Address
     variable: str
+
+    @property
+    def apart(self) -> int:
+        """The steps from one that prefetches to the next, so that no line is left out."""
+        return max(1, LINE // self.address.stride(self.variable))
 
 
 def panels_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, NextPanel]:

@@ -220,9 +220,9 @@ class TileEmitter(ABC):
                 access.row(row).prefetch(row * access.row_stride + found.distance, Lanes(), SECOND_LEVEL)
 
     def fetch_next_panel(self, op: LoadOp) -> None:
-        """Prefetches a byte of the next panel, once for some neighbouring points of a loop."""
+        """Prefetches a byte of the next panel, once for neighbouring points of a loop that share a line."""
         found = self.next_panels.get(op)
-        if found is not None and not self.positions[found.variable].offset:
+        if found is not None and not self.positions[found.variable].offset % found.apart:
             address = found.address.after(self.first.get(op.node, 0) * element_bytes(op.node))
             access = TileAccess(self.b, self.pointers[op.node], address, self.positions, BYTE, {}, {})
             access.prefetch(0, Lanes(), SECOND_LEVEL)
