@@ -19,6 +19,7 @@ NAMES = (
     "target",
     "threads",
     "cuda_sync",
+    "cuda_arch",
     "cache",
     "dump",
     "timing",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cuda import CudaDevice
+from ocannl.runtime.cuda.absent import AbsentGpu
+from ocannl.runtime.cuda.ptx import check_arch
 from ocannl.runtime.device import Device
 from ocannl.runtime.host.processor import chosen_target
 from ocannl.runtime.metal import MetalDevice
@@ -20,6 +23,20 @@ BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
     "emulated_gpu": ("gpu", NativeDevice),
 }
 GPUS = ("cuda", "metal")
+
+
+def cuda_device(number: int | None, arch: str | None) -> CudaDevice | AbsentGpu:
+    """An NVIDIA GPU, by default the first one; with an architecture that it does not run, or where there is
+    none, one that code is only compiled for. Raises `DeviceError`.
+    """
+    if arch is not None:
+        check_arch(arch)
+    try:
+        return CudaDevice(number or 0, arch)
+    except DeviceError as error:
+        if arch is None or number is not None:
+            raise
+        return AbsentGpu(arch, str(error))
 
 
 def cpu_device(target: str | None, winograd: bool | None) -> NativeDevice:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError
-from ocannl.execute.backends import BACKENDS, GPUS, cpu_device
+from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, cuda_device
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.inference import commit, decided, infer
 from ocannl.execute.meshes import gpu_mesh_device, mesh_device, put_on_mesh
@@ -49,7 +49,7 @@ from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import Executable, compile_module
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
-from ocannl.runtime.cuda import CudaDevice
+from ocannl.runtime.cuda.device import PtxWriter
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, check_arch
 from ocannl.runtime.device import Device
 from ocannl.runtime.host.threads import default_threads
@@ -86,7 +86,7 @@ class Context(TensorMemory):
         self.target, make_device = BACKENDS[backend]
         self.mesh: Mapping[str, int] = {} if mesh is None else mesh.program_axes
         self.device = make_device() if device is None else device
-        self.arch = self.device.arch if isinstance(self.device, CudaDevice) else arch
+        self.arch = self.device.arch if isinstance(self.device, PtxWriter) else arch
         """The architecture of NVIDIA's GPUs that PTX is for by default."""
         if self.target in GPU_PIPELINES:
             self.target = gpu_pipeline(self.arch, tf32)
@@ -159,7 +159,9 @@ class Context(TensorMemory):
         return Context("emulated_gpu", 1, NativeDevice(Emulation(order, check)), tf32=tf32, arch=arch)
 
     @staticmethod
-    def cuda(device: int | None = None, *, tf32: bool = False, mesh: Mesh | None = None) -> Context:
+    def cuda(
+        device: int | None = None, *, tf32: bool = False, arch: str | None = None, mesh: Mesh | None = None
+    ) -> Context:
         """An NVIDIA GPU, by its number, by default 0. Raises `DeviceError` where there is none, or its driver
         or the package for it is missing.
 
@@ -167,13 +169,17 @@ class Context(TensorMemory):
         the GPU are raised by a later call. With `tf32`, products of f32 may be summed on tensor cores, which
         round operands to 10 bits of mantissa.
 
+        Code is for the architecture `arch`, as `sm_90a`: by default `OCANNL_CUDA_ARCH`, else that of the GPU,
+        which runs that of older ones, too. Where there is no GPU that runs it, and `device` names none, it is
+        compiled, for the cache and as text, and runs raise `DeviceError`.
+
         On a `mesh`, each rank has a GPU, as a CPU by `Context.cpu`: the ranks of a machine have its GPUs in
         their order, from number `device` on. They talk through NCCL.
         """
         number = None if device is None else integer(device, "the number of a GPU")
         if mesh is None:
-            return Context("cuda", 1, CudaDevice(number or 0), tf32=tf32)
-        gpus = gpu_mesh_device(number, mesh)
+            return Context("cuda", 1, cuda_device(number, arch), tf32=tf32)
+        gpus = gpu_mesh_device(number, mesh, arch)
         return Context("cuda", 1, gpus, tf32=tf32, arch=gpus.gpus[0].arch, mesh=mesh)
 
     @staticmethod

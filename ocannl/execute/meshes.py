@@ -31,11 +31,12 @@ def mesh_device(base: NativeDevice, mesh: Mesh) -> MeshDevice:
     return MeshDevice(base, Grid(mesh.sizes), _engine(mesh))
 
 
-def gpu_mesh_device(first: int | None, mesh: Mesh) -> CudaMesh:
-    """The GPUs of the ranks in this process: those of its machine in the order of ranks, from the `first` on.
-    Raises `DeviceError` as `mesh_device` does, and where there are not as many GPUs.
+def gpu_mesh_device(first: int | None, mesh: Mesh, arch: str | None) -> CudaMesh:
+    """The GPUs of the ranks in this process: those of its machine in the order of ranks, from the `first` on,
+    with code for an architecture. Raises `DeviceError` as `mesh_device` does, and where there are not as many
+    GPUs.
     """
-    return cuda_mesh(Grid(mesh.sizes), _engine(mesh), first)
+    return cuda_mesh(Grid(mesh.sizes), _engine(mesh), first, arch)
 
 
 def _engine(mesh: Mesh) -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -54,7 +55,7 @@ class NativeDevice:
 
     def program(self, text: str, interface: Interface) -> NativeProgram | ForeignProgram:
         if missing_features(self.target):
-            return ForeignProgram(self.target)
+            return ForeignProgram(partial(check_runs, self.target))
         code = debugged(text, self.target) if self.lines else compile_llvm(text, target=self.target)
         checks = self.emulation.check and RECORD in text
         violation = Violation(code.address(VIOLATION)) if checks else None
@@ -92,20 +93,22 @@ class NativeRun(HostRun):
 
 @dataclass(frozen=True)
 class ForeignProgram:
-    """A routine for a processor whose code this one cannot run: it has text, and every run raises."""
+    """A routine for a processor whose code this one cannot run: it has text, and every run raises what
+    `refuse` does.
+    """
 
-    target: TargetDescription
+    refuse: Callable[[], None]
 
     def bind(self, args: ArgBlock) -> ForeignProgram:
         return self
 
     def call(self) -> None:
-        check_runs(self.target)
+        self.refuse()
 
     def loop(self, **_: object) -> list[NDArray[Any]]:
-        check_runs(self.target)
+        self.refuse()
         return []
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        check_runs(self.target)
+        self.refuse()
         return []

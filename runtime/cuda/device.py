@@ -11,21 +11,22 @@ from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels.description import Dispatch, descriptions
 from ocannl.passes.analysis.target import DEFAULT_TARGET
 from ocannl.runtime.cuda.driver import CudaError
-from ocannl.runtime.cuda.gpu import Gpu
+from ocannl.runtime.cuda.gpu import Gpu, check_runs
 from ocannl.runtime.cuda.program import CudaProgram
-from ocannl.runtime.cuda.ptx import ptx_text
+from ocannl.runtime.cuda.ptx import ARCHS, ptx_text
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.kernel_plan import kernel_plan
-from ocannl.runtime.settings import is_on
+from ocannl.runtime.settings import config, is_on
 
 LOG_BYTES = 8192
 
 
-class CudaDevice(Gpu):
-    """An NVIDIA GPU that writes, loads and runs routines."""
+class PtxWriter:
+    """Writes PTX of routines for an architecture."""
 
     language = "ptx"
     target = DEFAULT_TARGET
+    arch: str
 
     @property
     def key(self) -> str:
@@ -38,6 +39,20 @@ class CudaDevice(Gpu):
 
     def text(self, module: ModuleOp) -> str:
         return ptx_text(module, self.arch, lines=self.lines)
+
+
+class CudaDevice(PtxWriter, Gpu):
+    """An NVIDIA GPU that writes, loads and runs routines: for the architecture `arch`, by default
+    `OCANNL_CUDA_ARCH`, else its own one.
+
+    Raises `DeviceError` where there is no such GPU, or it runs no code for the architecture.
+    """
+
+    def __init__(self, number: int = 0, arch: str | None = None) -> None:
+        super().__init__(number)
+        if wanted := arch or config["cuda_arch"]:
+            check_runs(self.name, self.capability(), wanted)
+            self.arch = wanted
 
     def program(self, text: str, interface: Interface) -> CudaProgram:
         """The routine of PTX that has one. Raises `DeviceError`."""
@@ -78,7 +93,7 @@ class CudaDevice(Gpu):
             if error.code == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION":
                 raise DeviceError(
                     f"the NVIDIA driver is too old for kernels of {self.arch}: it is for CUDA "
-                    f"{self.driver.version()} ({error.code})"
+                    f"{self.driver.version()} ({error.code}); arch={ARCHS[0]!r} asks least of it"
                 ) from None
             said = log.split(b"\0", 1)[0].decode(errors="replace").strip()
             raise CudaError(f"{error}\n{said}" if said else str(error), error.code) from None

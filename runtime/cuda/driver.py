@@ -62,7 +62,12 @@ class Driver:
         """
         try:
             code, *results = getattr(self.api, function)(*arguments)
-        except (RuntimeError, ValueError, OverflowError) as error:
+        except RuntimeError as missing:
+            (_, number) = self.api.cuDriverGetVersion()
+            wanted = f"pip install 'cuda-bindings=={number // 1000}.*'"
+            said = f"{missing}; the driver is for CUDA {version_text(number)}: {wanted}"
+            raise DeviceError(f"{failure}: {said}") from None
+        except (ValueError, OverflowError) as error:
             raise DeviceError(f"{failure}: {error}") from None
         if code:
             raise self.error(failure, code)
@@ -76,5 +81,9 @@ class Driver:
 
     def version(self) -> str:
         """The latest version of CUDA that the driver knows."""
-        number = int(self.call("the NVIDIA driver tells no version", "cuDriverGetVersion"))
-        return f"{number // 1000}.{number % 1000 // 10}"
+        return version_text(int(self.call("the NVIDIA driver tells no version", "cuDriverGetVersion")))
+
+
+def version_text(number: int) -> str:
+    """A version of CUDA, as the driver tells it, as people write it."""
+    return f"{number // 1000}.{number % 1000 // 10}"

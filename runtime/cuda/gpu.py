@@ -15,7 +15,7 @@ from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.kernel.gpu import WARPGROUP_ARCH
 from ocannl.runtime import dlpack
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
-from ocannl.runtime.cuda.ptx import ARCHS
+from ocannl.runtime.cuda.ptx import ARCHS, check_arch
 from ocannl.runtime.foreign import Foreign, device_of, received
 from ocannl.runtime.settings import is_on
 
@@ -314,17 +314,29 @@ def count_devices(driver: Driver) -> int:
 
 def arch_of(name: str, capability: tuple[int, int]) -> str:
     """The newest architecture whose PTX a GPU takes. Raises `DeviceError` where it is too old for all."""
+    taken = [arch for arch in ARCHS if runs(capability, arch)]
+    if not taken:
+        check_runs(name, capability, ARCHS[0])
+    return taken[-1]
+
+
+def runs(capability: tuple[int, int], arch: str) -> bool:
+    """Whether a GPU runs code for an architecture: that of older ones, and of its own."""
     major, minor = capability
     number = 10 * major + minor
-    if f"sm_{number}a" == WARPGROUP_ARCH:
-        return WARPGROUP_ARCH
-    taken = [arch for arch in ARCHS if arch != WARPGROUP_ARCH and int(arch.removeprefix("sm_")) <= number]
-    if not taken:
-        oldest = int(ARCHS[0].removeprefix("sm_"))
-        raise DeviceError(
-            f"{name} has compute capability {major}.{minor}; kernels need {oldest // 10}.{oldest % 10}"
-        )
-    return taken[-1]
+    if arch == WARPGROUP_ARCH:
+        return arch == f"sm_{number}a"
+    return int(arch.removeprefix("sm_")) <= number
+
+
+def check_runs(name: str, capability: tuple[int, int], arch: str) -> None:
+    """Raises `DeviceError` where a GPU does not run code for an architecture, or there is no such one."""
+    check_arch(arch)
+    if not runs(capability, arch):
+        major, minor = capability
+        number = int(arch.removeprefix("sm_").removesuffix("a"))
+        needed = f"{number // 10}.{number % 10}{', and no other' if arch == WARPGROUP_ARCH else ''}"
+        raise DeviceError(f"{name} has compute capability {major}.{minor}; kernels for {arch} need {needed}")
 
 
 def close(driver: Driver, handle: Any, context: Any, stream: Any) -> None:

@@ -87,16 +87,16 @@ class CudaMesh(MeshDevice):
         return super().program(text, interface)
 
 
-def cuda_mesh(grid: Grid, engine: Engine, first: int | None) -> CudaMesh:
-    """The mesh whose ranks have the GPUs of their machines from the first one on, in their order. A process
-    that sees one GPU alone has that one.
+def cuda_mesh(grid: Grid, engine: Engine, first: int | None, arch: str | None = None) -> CudaMesh:
+    """The mesh whose ranks have the GPUs of their machines from the first one on, in their order, with code
+    for `arch`, by default their own. A process that sees one GPU alone has that one.
 
     Raises `DeviceError` where there are not as many, or they are of different architectures.
     """
     places = places_on_machines(engine)
     if first is None and len(places) == 1 and count_devices(Driver()) == 1:
         places = [0]
-    gpus = [CudaDevice((first or 0) + place) for place in places]
+    gpus = [CudaDevice((first or 0) + place, arch) for place in places]
     archs = sorted({gpu.arch for gpu in gpus})
     if len(archs) > 1:
         raise DeviceError(f"the GPUs of a mesh are of one architecture, these are {' and '.join(archs)}")

@@ -18,7 +18,7 @@ from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.pipelines import module_text, parse_text
 from ocannl.passes.analysis.nests import functions
-from ocannl.runtime.cuda.device import CudaDevice
+from ocannl.runtime.cuda.device import PtxWriter
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm
 from ocannl.runtime.memory import ArgBlock, bind_call
 
@@ -106,13 +106,13 @@ def single(whole: FuncOp, number: int, name: str) -> FuncOp:
 
 def note_kernels(monkeypatch: pytest.MonkeyPatch, see: Callable[[str], None] | None = None) -> None:
     """Remembers what PTX is made of; `see` is called with it."""
-    write = CudaDevice.text
+    write = PtxWriter.text
 
-    def noted(device: CudaDevice, module: ModuleOp) -> str:
+    def noted(device: PtxWriter, module: ModuleOp) -> str:
         text = write(device, module)
         modules[text] = module_text(module)
         if see is not None:
             see(text)
         return text
 
-    monkeypatch.setattr(CudaDevice, "text", noted)
+    monkeypatch.setattr(PtxWriter, "text", noted)
