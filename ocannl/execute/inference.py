@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from xdsl.ir import SSAValue
+
 from ocannl.dialects.ir.errors import ShapeError, at_line
 from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.shapes.shape import Shape
@@ -18,14 +20,16 @@ from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.code import Code, computing
-from ocannl.program.extract import ExtractedRoutine, extract
+from ocannl.program.extract import ExtractedRoutine, extract_part, part_of
 from ocannl.program.needed import needed_for
 from ocannl.program.reductions import without_elements
+from ocannl.program.structure import inferred_before, keep_inferred, structure_of
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value, value_of
 from ocannl.runtime.locks import shared
 
 T = TypeVar("T")
+PASSES = (InferShapesPass, InferPrecisionsPass)
 
 
 class Outdated(Exception):
@@ -40,9 +44,17 @@ def infer(target: TensorLike | Code) -> None:
     code = target if isinstance(target, Code) else computing(as_tensor(target).ir_value)
 
     def decide() -> None:
-        program = extract(code.statements, code.label or "infer", ends=_is_settled)
-        run_passes(program.module, (InferShapesPass, InferPrecisionsPass))
+        with shared:
+            part = part_of(code.statements, _is_settled)
+            structure = structure_of(part, PASSES)
+            known = inferred_before(structure)
+            if known is not None:
+                commit_types([*zip(map(value_of, part.ops), known, strict=True)])
+                return
+            program = extract_part(part, code.label or "infer")
+        run_passes(program.module, PASSES)
         commit(program)
+        keep_inferred(structure, [*map(tensor_type, program.copies.values())])
 
     decided(decide)
 
@@ -80,7 +92,13 @@ def commit(program: ExtractedRoutine) -> None:
     """
     with shared:
         check_elements(program)
-        types = [(value, tensor_type(value), tensor_type(copy)) for value, copy in program.copies.items()]
+        commit_types([(value, tensor_type(copy)) for value, copy in program.copies.items()])
+
+
+def commit_types(inferred: Sequence[tuple[SSAValue, TensorType]]) -> None:
+    """`commit` of the types of values."""
+    with shared:
+        types = [(value, tensor_type(value), final) for value, final in inferred]
         if any(written.element_or_none not in (None, final.element) for _, written, final in types):
             raise Outdated("another dtype was decided")
         _commit_shapes([(written.shape.data, final.shape.data) for _, written, final in types])
@@ -88,7 +106,7 @@ def commit(program: ExtractedRoutine) -> None:
             if written.element_or_none is None:
                 assert isinstance(value, Value)
                 value.refine(TensorType.of(written.shape.data, final.element_or_none))
-        for value in program.copies:
+        for value, _ in inferred:
             if isinstance(value, Value):
                 value.is_settled = True
 

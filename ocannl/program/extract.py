@@ -5,7 +5,7 @@ depend on nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -19,24 +19,18 @@ from ocannl.dialects.ir.op_helpers import copied, operands_of, operations_of
 from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
-from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.shapes.shape import Dim, Row, Shape
 from ocannl.dialects.texpr.placement import PlacementAttr, placement_in
 from ocannl.dialects.texpr.scan import ScanOp, nested_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
-from ocannl.dialects.texpr.tensor_type import (
-    DimsAttr,
-    TensorType,
-    known_type,
-    refine_type,
-    shape_of,
-    tensor_type,
-)
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, refine_type, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
 from ocannl.program.needed import Needed, needed_for
+from ocannl.program.numbered_types import NumberedTypes
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
 from ocannl.program.values import OF_NOTHING, Value, label_of, operation_of, value_of, values_of
@@ -91,53 +85,68 @@ Ends: TypeAlias = Callable[[texpr.TensorOp], bool]
 """Tells the operations in whose place memory stands."""
 
 
-def extract(
-    statements: Sequence[Operation],
-    name: str,
-    numbering: Numbering | None = None,
-    ends: Ends = lambda op: False,
-) -> ExtractedRoutine:
-    """A module with a routine of statements: copies of these and of all operations that they need, down to
-    those that are `ends`.
-    """
-    with shared:
-        return _extract(statements, name, numbering or Numbering(), ends)
+@dataclass(frozen=True)
+class Part:
+    """Statements, with those that check their ids; the checks, and all operations that these need."""
+
+    statements: Sequence[Operation]
+    checks: Sequence[IdCheck]
+    ops: Sequence[texpr.TensorOp]
+    ends: Ends
+    asked: Sequence[Value] = ()
+    """Gradients and last values among the results: operations do not keep their results, but this does."""
 
 
-def _extract(
-    statements: Sequence[Operation], name: str, numbering: Numbering, ends: Ends
-) -> ExtractedRoutine:
+def part_of(statements: Sequence[Operation], ends: Ends = lambda op: False) -> Part:
+    """The part of the program that statements need, down to those operations that are `ends`."""
     statements, checks, used = with_checks(statements, ends)
-    asked = _asked(used)  # operations do not keep their results, but this does
-    ops = list(dict.fromkeys([*used, *map(operation_of, asked)]))
-    copier = _Copier(numbering, memory_names(ops))
-    symbol = identifier(name)
-    here = named(f"@{symbol}", user_location())
-    routine = texpr.TexprRoutineOp(symbol, _indices([*ops, *statements]), location=here)
-    copier.indices.update(routine.ranges)
-    for op in (op for op in ops if isinstance(op, ArgumentOp)):
-        raise OcannlError(used_outside(op, [*ops, *statements]))
-    routine.body.block.add_ops(copier.copy_until(ops, ends) + copier.copy_all(statements))
-    told = [(check, values_of(check.statement)[0]) for check in checks]
+    asked = _asked(used)
+    return Part(statements, checks, [*dict.fromkeys([*used, *map(operation_of, asked)])], ends, asked)
+
+
+def extract(
+    statements: Sequence[Operation], name: str, numbering: Numbering | None = None
+) -> ExtractedRoutine:
+    """A module with a routine of statements: copies of these and of all operations that they need."""
+    with shared:
+        return extract_part(part_of(statements), name, numbering)
+
+
+def extract_part(part: Part, name: str, numbering: Numbering | None = None) -> ExtractedRoutine:
+    """A module with a routine of copies of all that is in a part of the program, with memory in place of its
+    ends.
+    """
+    statements, ops = part.statements, part.ops
+    with shared:
+        copier = _Copier(numbering or Numbering(), memory_names(ops))
+        symbol = identifier(name)
+        here = named(f"@{symbol}", user_location())
+        routine = texpr.TexprRoutineOp(symbol, _indices([*ops, *statements]), location=here)
+        copier.indices.update(routine.ranges)
+        for op in (op for op in ops if isinstance(op, ArgumentOp)):
+            raise OcannlError(used_outside(op, [*ops, *statements]))
+        routine.body.block.add_ops(copier.copy_until(ops, part.ends) + copier.copy_all(statements))
+    told = [(check, values_of(check.statement)[0]) for check in part.checks]
     module = ModuleOp([routine])
     module.location = here
     return ExtractedRoutine(module, routine, copier.values, copier.copies, told, copier.extremes)
 
 
-def sketch(values: Iterable[Value], ends: Ends) -> tuple[ModuleOp, dict[Value, SSAValue]]:
-    """A module that computes values from those operations that are `ends`, to infer their types; the values
-    there.
-    """
-    values = list(values)
+def sketch_of(values: Iterable[Value], ends: Ends) -> Part:
+    """The part of the program that computes values, down to those operations that are `ends`."""
 
     def stands_in(op: texpr.TensorOp) -> bool:
         return not isinstance(op, ScanOp | texpr.NodeOp) and ends(op)
 
-    ops = needed_for(values, stands_in)
-    copier = _Copier(Numbering(), {op: label_of(value_of(op)) for op in ops})
-    routine = texpr.TexprRoutineOp("sketch", _indices(ops))
-    routine.body.block.add_ops(copier.copy_until(ops, stands_in))
-    return ModuleOp([routine]), {value: copier.copies[value] for value in values}
+    return Part([], [], needed_for(values, stands_in), stands_in)
+
+
+def sketch(part: Part) -> tuple[ModuleOp, Mapping[SSAValue, SSAValue]]:
+    """A module that computes what is in a part, to infer the types there; the values there."""
+    copier = _Copier(Numbering(), {op: label_of(value_of(op)) for op in part.ops})
+    routine = texpr.TexprRoutineOp("sketch", _indices(part.ops))
+    routine.body.block.add_ops(copier.copy_until(part.ops, part.ends))
+    return ModuleOp([routine]), copier.copies
 
 
 def used_outside(argument: ArgumentOp, ops: Iterable[Operation]) -> str:
@@ -225,8 +234,7 @@ class _Copier:
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     statements: Counter[str] = field(default_factory=Counter[str])
     kept: frozenset[str] = field(init=False)
-    rows: dict[RowVar, RowVar] = field(default_factory=dict[RowVar, RowVar])
-    dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
+    types: NumberedTypes = field(default_factory=NumberedTypes)
     indices: set[str] = field(default_factory=set[str])
     """The names of static indices."""
     contexts: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
@@ -283,7 +291,7 @@ class _Copier:
         """Gives a copy its own variables and keys."""
         dims = copy.properties.get("dims")
         if isinstance(dims, DimsAttr):
-            copy.properties["dims"] = DimsAttr(tuple((name, self._dim(dim)) for name, dim in dims.data))
+            copy.properties["dims"] = self.types.dims_of(dims)
         if isinstance(copy, UniformOp) and isa(call := op.attributes.get("call"), IntAttr):
             stream = copy.stream.data
             copy.properties["stream"] = StreamAttr(
@@ -336,39 +344,7 @@ class _Copier:
         return node
 
     def _type(self, value: SSAValue, copy: SSAValue) -> None:
-        type = tensor_type(value)
-        rows = [self._row(row) for row in type.shape.data]
-        refine_type(copy, known_type(Shape(*rows), type.element_or_none))
-
-    def _row(self, written: Row) -> Row:
-        """A row that is closed by now is given as such; where it broadcasts is as it was written."""
-        if written.is_final:
-            return written
-        row = graph.solver().row(written)
-        if row.var is not None:
-            return self._numbered(self._with_trailing(written, row))
-        axes, split = row.axes, len(written.leading)
-        return self._numbered(Row(axes[:split], None, axes[split:]))
-
-    def _with_trailing(self, written: Row, known: Row) -> Row:
-        """With the axes that are known to end the variable, which other code may have told."""
-        if written.known:
-            known = graph.solver().row(Row(var=written.var))
-        if known.leading:
-            return written
-        return Row(written.leading, known.var, known.trailing + written.trailing)
-
-    def _numbered(self, row: Row) -> Row:
-        var = row.var
-        if var is not None:
-            var = self.rows.setdefault(var, RowVar(len(self.rows)))
-        return Row(tuple(map(self._dim, row.leading)), var, tuple(map(self._dim, row.trailing)))
-
-    def _dim(self, dim: DimTerm) -> DimTerm:
-        if isinstance(dim, Dim):
-            return dim
-        known = graph.solver().dim(dim)
-        return self.dims.setdefault(known, DimVar(len(self.dims))) if isinstance(known, DimVar) else known
+        refine_type(copy, self.types.of(value))
 
     def _statement(self, op: Operation) -> str:
         """A statement's name: what it does, and how many before it do so, too."""

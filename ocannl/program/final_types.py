@@ -6,19 +6,21 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.errors import ShapeError, at_line
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr import TensorOp
-from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
+from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
-from ocannl.program.extract import sketch
+from ocannl.program.extract import Ends, sketch, sketch_of
 from ocannl.program.needed import needed_for
+from ocannl.program.structure import inferred_before, keep_inferred, structure_of
 from ocannl.program.values import Value, is_memory, values_of
 from ocannl.runtime.locks import shared
 
@@ -36,9 +38,8 @@ def _shapes_now(values: Iterable[Value]) -> dict[Value, Shape]:
     shapes = {value: graph.known_shape(value) for value in values}
     inferred = [value for value, shape in shapes.items() if not shape.is_final]
     if inferred:
-        module, copies = sketch(inferred, _has_final_shape)
-        run_passes(module, (InferShapesPass,))
-        shapes |= {value: shape_of(copy) for value, copy in copies.items()}
+        types = _types_there(inferred, _has_final_shape, InferShapesPass)
+        shapes |= {value: type.shape.data for value, type in zip(inferred, types, strict=True)}
     return shapes
 
 
@@ -116,10 +117,28 @@ def _elements_now(values: Iterable[Value]) -> dict[Value, Attribute]:
         else:
             elements[value] = known
     if inferred:
-        module, copies = sketch(inferred, lambda op: op.result.type.element_or_none is not None)
-        run_passes(module, (InferPrecisionsPass,))
-        elements |= {value: tensor_type(copy).element for value, copy in copies.items()}
+        types = _types_there(inferred, _has_element, InferPrecisionsPass)
+        elements |= {value: type.element for value, type in zip(inferred, types, strict=True)}
     return elements
+
+
+def _has_element(op: TensorOp) -> bool:
+    return op.result.type.element_or_none is not None
+
+
+def _types_there(values: Sequence[Value], ends: Ends, made: type[ModulePass]) -> list[TensorType]:
+    """The types that a pass infers for values, which are computed from those operations that are `ends`."""
+    with shared:
+        part = sketch_of(values, ends)
+        structure = structure_of(part, (made,))
+        known = inferred_before(structure)
+        if known is not None:
+            types = dict(zip(part.ops, known, strict=True))
+            return [types[value.op] for value in values]
+        module, copies = sketch(part)
+    run_passes(module, (made,))
+    keep_inferred(structure, [*map(tensor_type, copies.values())])
+    return [tensor_type(copies[value]) for value in values]
 
 
 def type_now(value: Value) -> TensorType:

@@ -7,7 +7,7 @@ import ocannl as oc
 from ocannl.dialects.texpr import MemoryOp, TensorOp
 from ocannl.execute.inference import _is_settled as is_settled
 from ocannl.program.code import computing
-from ocannl.program.extract import extract
+from ocannl.program.extract import extract, extract_part, part_of
 from ocannl.program.needed import Needed, needed, needed_for
 from ocannl.program.values import operation_of, values_of
 
@@ -60,7 +60,7 @@ def test_what_is_settled_is_not_extracted_again(layers: int):
     for _ in range(layers):
         oc.infer(x)
         x = oc.tanh(x) + 1
-    program = extract(computing(x.ir_value).statements, "last", ends=is_settled)
+    program = extract_part(part_of(computing(x.ir_value).statements, is_settled), "last")
     assert not program.checks
     assert len(program.values) == 3
     assert len(extract(computing(x.ir_value).statements, "all").checks) == 1
