@@ -95,6 +95,7 @@ from ocannl.program.why import why
 from ocannl.runtime.settings import config
 from ocannl.sessions.session import Session
 from ocannl.shipping.export import export
+from ocannl.version import installed_version
 from ocannl.viewer.show import view
 
 __all__ = [
@@ -251,6 +252,9 @@ __all__ = [
 
 explain_all(__all__, globals())
 
+__version__: str
+"""The version of this distribution; "0+unknown" where it is not installed."""
+
 
 # Modules that are written with this one, and loaded when they are asked for.
 PARTS = ("interop", "models", "nn", "train")
@@ -262,6 +266,9 @@ def __getattr__(name: str) -> Any:
     """Every operator of the scalar table is a function of this module: `oc.relu`, `oc.maximum`,
     `oc.where`, ...
     """
+    if name == "__version__":
+        # Looking it up reads files, which an import need not wait for.
+        return installed_version()
     if name in PARTS:
         return import_module(f"ocannl.{name}")
     if name in WRITTEN_WITH_IT:
@@ -273,4 +280,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *OPERATORS, *PARTS, *WRITTEN_WITH_IT])
+    own = (name for name in globals() if name.startswith("__"))
+    return sorted([*own, "__version__", *__all__, *OPERATORS, *PARTS, *WRITTEN_WITH_IT])

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from keyword import iskeyword
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.program.location import here
@@ -20,15 +20,16 @@ def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, 
 
 
 class NamesApart:
-    """Names the place of what PyTorch's tensors have and these do not."""
+    """Names the place of what objects of PyTorch have and these do not."""
 
     __slots__ = ()
+    in_place_of: ClassVar[Mapping[str, str]]
 
     if not TYPE_CHECKING:  # for a type checker there is nothing else
 
         def __getattr__(self, name: str) -> object:
             known = () if name.startswith("_") else [own for own in dir(type(self)) if own[0] != "_"]
-            raise missing(f"'{type(self).__name__}' object", name, known, OF_TENSORS)
+            raise missing(f"'{type(self).__name__}' object", name, known, self.in_place_of)
 
 
 PRODUCT, PARTS, BROADCAST = "oc.einsum, or w @ x", "t[first:last]", "nothing, expressions broadcast"
@@ -145,15 +146,56 @@ OF_TENSORS = {
 }
 """Of a tensor."""
 
+CONTEXT_OF_BLOCKS = "nothing, memory is that of a context: oc.Context.cuda()"
+
 OF_BLOCKS = {
+    "add_module": "a variable that its function uses",
+    "apply": "init= of its parts, or ctx[p] = array",
+    "buffers": ".state",
+    "children": ".parts",
+    "cpu": CONTEXT_OF_BLOCKS,
+    "cuda": CONTEXT_OF_BLOCKS,
+    "double": "with oc.precision(np.float64), around what makes it",
     "eval": "apply it without train_step=",
+    "float": "with oc.precision(np.float32), around what makes it",
+    "forward": "block(x)",
+    "half": "with oc.precision(oc.float16), around what makes it",
     "load_state_dict": "ctx.load(path, block)",
+    "modules": ".parts",
+    "named_children": ".parts",
+    "named_modules": ".parts",
     "named_parameters": ".params",
     "parameters": ".params",
+    "register_buffer": "oc.node, which its function uses",
+    "register_parameter": "oc.param, which its function uses",
     "requires_grad_": ".freeze()",
     "state_dict": ".state, or ctx.save(path, block)",
+    "to": CONTEXT_OF_BLOCKS,
     "train": "apply it with train_step=",
+    "zero_grad": "nothing, an optimizer's step(loss) sets gradients to zero",
 }
+"""Of a block."""
+
+OF_OPTIMIZERS = {
+    "add_param_group": "groups=, of patterns of names",
+    "backward": "step(loss), which has the gradients",
+    "get_last_lr": ".lr, or train.fit with train.tensorboard(optimizer=)",
+    "load_state_dict": "ctx.load(path, optimizer)",
+    "param_groups": "groups=, and a learning rate that changes is an argument of the function",
+    "state": "oc.state(optimizer)",
+    "state_dict": "oc.state(optimizer), or ctx.save(path, optimizer)",
+    "zero_grad": "nothing, step(loss) sets gradients to zero",
+}
+"""Of an optimizer."""
+
+OF_SCHEDULES = {
+    "get_last_lr": "schedule(step).item()",
+    "last_epoch": "nothing, the optimizer counts steps",
+    "load_state_dict": "nothing, the optimizer's state has the counter",
+    "state_dict": "nothing, the optimizer's state has the counter",
+    "step": "nothing, the optimizer counts steps",
+}
+"""Of a schedule of learning rates."""
 
 OWN_BLOCK = "a function of tensors, as oc.Block(function), or @oc.configurable"
 OWN_LIST = "a list or a dictionary of blocks"

@@ -38,7 +38,7 @@ from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
 from ocannl.program.no_tensor import no_tensor
 from ocannl.program.numbers import Number, is_number, is_truth, literal, number
-from ocannl.program.other_names import NamesApart
+from ocannl.program.other_names import OF_TENSORS, NamesApart
 from ocannl.program.padded_axes import ask_counts, note_reduction
 from ocannl.program.placements import PlacementView
 from ocannl.program.points import Point, at_points
@@ -139,6 +139,7 @@ class Tensor(
     """
 
     __slots__ = ()
+    in_place_of = OF_TENSORS
 
     def __init__(self, value: Value) -> None:
         if type(value) is not Value:

@@ -13,6 +13,8 @@ import numpy as np
 
 import ocannl as oc
 from ocannl.program.code import at_once
+from ocannl.program.eager import is_eager
+from ocannl.program.other_names import OF_OPTIMIZERS, NamesApart
 from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
 from ocannl.train.only_if import only_if
@@ -31,12 +33,14 @@ def _meant(name: str, options: Sequence[str]) -> str:
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
-class Optimizer:
+class Optimizer(NamesApart):
     """Trains parameters: `step(loss)` is code that computes a loss, its gradients and the update.
 
     Its memory is made once for each parameter, so that several routines, and functions for batches of several
     sizes, go on with the same moments. It is state.
     """
+
+    in_place_of = OF_OPTIMIZERS
 
     def __init__(
         self, name: str, rule: Rule, lr: LearningRate, options: Mapping[str, Any], common: Common
@@ -75,6 +79,15 @@ class Optimizer:
         check_option(self.name, "lr", self.lr, lr=True)
         if isinstance(self.accumulate, bool) or not isinstance(self.accumulate, int) or self.accumulate < 1:
             raise oc.ArgumentError(f"accumulate is a number of steps, found {self.accumulate!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raises `ArgumentError` for an option of steps that are code already, which would not change."""
+        if not name.startswith("_") and vars(self).get("_nodes") and not is_eager():
+            raise oc.ArgumentError(
+                f"{self.name} has steps that are code, with their options: `{name}` cannot change them; a "
+                "learning rate that changes is an argument of the function, a schedule, or a node that code reads"
+            )
+        object.__setattr__(self, name, value)
 
     def step(self, loss: oc.Tensor, params: Params | None = None) -> oc.Code:
         """Code of one step: a loss with its updates, gradients, and the update of `params`, by default of all

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import ocannl as oc
 from ocannl.program.checks import number
+from ocannl.program.other_names import OF_SCHEDULES, NamesApart
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(NamesApart):
     """A learning rate for each step, which count from 0. `schedule(step)` is an expression of a tensor or
     index; an optimizer gives it its own counter.
     """
+
+    in_place_of = OF_SCHEDULES
 
     rate: Callable[[oc.Tensor], oc.Tensor]
     description: str

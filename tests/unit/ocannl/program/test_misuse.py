@@ -12,7 +12,15 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.program.other_names import FUNCTIONS, OF_NN, OF_TENSORS, OF_TRAIN
+from ocannl.program.other_names import (
+    FUNCTIONS,
+    OF_BLOCKS,
+    OF_NN,
+    OF_OPTIMIZERS,
+    OF_SCHEDULES,
+    OF_TENSORS,
+    OF_TRAIN,
+)
 
 ANY: Any = oc
 ANY_TYPE: Any = np.int8
@@ -113,6 +121,11 @@ NAMES: list[tuple[Any, str, str]] = [
     (oc.data([1.0]), "detach", "in its place: oc.stop_gradient(t)"),
     (oc.data([1.0]), "reshap", "did you mean 'reshape'?"),
     (oc.data([1.0]), "_reshap", "has no attribute '_reshap'"),
+    (train.adam(), "zero_grad", "in its place: nothing, step(loss) sets gradients to zero"),
+    (train.adam(), "param_groups", "in its place: groups="),
+    (train.adam(), "stepp", "did you mean 'step'?"),
+    (train.cosine(0.1, 10), "get_last_lr", "in its place: schedule(step).item()"),
+    (nn.linear(out_dim=1), "cuda", "in place of `cuda`: nothing, memory is that of a context"),
     (oc.config, "treads", "has no attribute 'treads'"),
 ]
 
@@ -120,7 +133,8 @@ NAMES: list[tuple[Any, str, str]] = [
 def test_what_is_named_in_place_of_others_is_there():
     """And no name has a place that is there itself."""
     tables = {oc: FUNCTIONS, nn: OF_NN, train: OF_TRAIN}
-    places = [place for table in (*tables.values(), OF_TENSORS) for place in table.values()]
+    objects = (OF_TENSORS, OF_BLOCKS, OF_OPTIMIZERS, OF_SCHEDULES)
+    places = [place for table in (*tables.values(), *objects) for place in table.values()]
     owners = {"oc": oc, "nn": nn, "train": train}
     found = {pair for place in places for pair in re.findall(r"\b(oc|nn|train)\.(\w+)", place)}
     assert sorted(pair for pair in found if not hasattr(owners[pair[0]], pair[1])) == []

@@ -353,3 +353,14 @@ def test_settings_may_be_numbers_of_numpy(settings: dict[str, Any]):
         step.run_loop(epochs=3)
         updated.append(ctx[w])
     np.testing.assert_array_equal(*updated)
+
+
+def test_options_of_steps_that_are_code_do_not_change():
+    w = oc.param("w", np.ones(2, np.float32))
+    optimizer = train.sgd(0.1)
+    optimizer.lr = 0.5
+    optimizer.step((w * w).sum())
+    with pytest.raises(oc.ArgumentError, match="`lr` cannot change them; a learning rate that changes is"):
+        optimizer.lr = 0.1
+    with oc.eager():
+        optimizer.lr = 0.1

@@ -1,0 +1,13 @@
+"""The version of this package."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+UNKNOWN = "0+unknown"
+
+
+def installed_version() -> str:
+    """That of the installed distribution; "0+unknown" for sources that no distribution was installed from."""
+    try:
+        return version("ocannl")
+    except PackageNotFoundError:
+        return UNKNOWN
