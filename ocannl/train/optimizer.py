@@ -84,8 +84,9 @@ class Optimizer(NamesApart):
         """Raises `ArgumentError` for an option of steps that are code already, which would not change."""
         if not name.startswith("_") and vars(self).get("_nodes") and not is_eager():
             raise oc.ArgumentError(
-                f"{self.name} has steps that are code, with their options: `{name}` cannot change them; a "
-                "learning rate that changes is an argument of the function, a schedule, or a node that code reads"
+                f"{self.name} has steps that are code, with their options: `{name}` cannot change them; "
+                "a learning rate that changes is an argument of the function, a schedule, or a node that "
+                "code reads"
             )
         object.__setattr__(self, name, value)
 
