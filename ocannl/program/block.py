@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, NoReturn, ParamSpec, SupportsIndex, TypeVar, cast
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
@@ -71,6 +71,24 @@ class Block(WithFunction, Generic[Q, R]):
         self._applied: Callable[..., Any] = changed(self.function, _stopped) if frozen else self.function
         is_ours = inspect.isfunction(self.function) and self.function.__module__.startswith("ocannl.")
         self._flags = Flags.of(self.function) if is_ours else None
+
+    def __copy__(self) -> Block[Q, R]:
+        """The same block, with the same parts."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """A copy would share the parameters, which nobody expects."""
+        raise ArgumentError(
+            f"{self.title} is not copied: configure a second block, and set its parameters to those of this "
+            "one, by `t[...] = p` in a function or `ctx[t] = ctx[p]`, with both blocks' .params"
+        )
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Not pickled: its parameters are in the memory of contexts."""
+        raise ArgumentError(
+            f"{self.title} is not pickled: `ctx.save(path, block)` saves its values, and "
+            "`ctx.load(path, block)` gives them to one that the same program has configured"
+        )
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
         if self._flags is not None:

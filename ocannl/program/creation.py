@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.program.checks import LARGEST, flag, integer, number
+from ocannl.program.checks import LARGEST, flag, integer, number, whole
 from ocannl.program.dtypes import stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import contents_of, data, is_beyond
@@ -28,7 +28,9 @@ def tensor(array: ArrayLike, dtype: DTypeLike | None = None, *, axes: str | None
 
 
 def zeros(shape: Sizes, dtype: DTypeLike = np.float32, *, axes: str | None = None) -> Tensor:
-    """Data of zeros; `shape` is one size or a sequence of sizes, in the order of memory."""
+    """Data of zeros; `shape` is one size or a sequence of sizes, in the order of memory. Raises
+    `ArgumentError` for sizes that are several arguments.
+    """
     return full(shape, 0, dtype, axes=axes)
 
 
@@ -44,6 +46,10 @@ def full(
     `oc.tensor(value)`, unless it is given.
     """
     sizes = shape if isinstance(shape, list | tuple) else [shape]
+    if whole(dtype) is not None:
+        raise ArgumentError(
+            f"sizes are one argument, as ({', '.join(map(str, [*sizes, dtype]))}), no dtype is {dtype}"
+        )
     known = tuple([integer(size, "a size") for size in sizes])
     filling = contents_of(value, dtype)
     _check_room(known, filling.dtype)

@@ -38,6 +38,7 @@ ELEMENTS: dict[np.dtype[Any], Attribute] = {
     np.dtype(np.int64): i64,
 }
 DTYPES: dict[Attribute, np.dtype[Any]] = {element: dtype for dtype, element in ELEMENTS.items()}
+BY_NAME = {str(dtype): dtype for dtype in ELEMENTS}
 # Numbers of these are no `np.number`.
 SMALL_SCALARS = (bfloat16, float8_e4m3fn, float8_e5m2)
 
@@ -51,9 +52,12 @@ def element_of(dtype: DTypeLike | None) -> Attribute | None:
 
 
 def stored_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """The dtype, if targets store it. Raises `PrecisionError` for others."""
+    """The dtype, if targets store it; that of another library, such as `torch.float32`, by its name. Raises
+    `PrecisionError` for others.
+    """
+    name = None if isinstance(dtype, str) else str(dtype).rpartition(".")[2]
     try:
-        found = np.dtype(dtype)
+        found = BY_NAME[name] if name in BY_NAME else np.dtype(dtype)
     except (TypeError, ValueError):
         raise PrecisionError(here(f"there is no dtype {dtype!r}; {_stored()}")) from None
     if found not in ELEMENTS:

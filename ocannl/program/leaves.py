@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,22 @@ def numbers(array: ArrayLike, need: str) -> NDArray[Any]:
     """An array of real numbers in the byte order of this machine. `need` begins what `ArgumentError` says."""
     found = as_array(array, need)
     if not is_numeric(found.dtype):
-        raise ArgumentError(f"{need}, found dtype {found.dtype}")
+        raise ArgumentError(f"{need}, found {_no_numbers(found)}")
     return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
+def _no_numbers(found: NDArray[Any]) -> str:
+    """Words for an array that holds no numbers."""
+    if found.dtype != np.object_:
+        return f"dtype {found.dtype}"
+    if found.ndim == 0:
+        return f"{type(found.item()).__name__}{_made_by_a_loop(found.item())}"
+    strange = next(item for item in found.flat if not isinstance(item, int | float | np.number))
+    return f"an array with objects of Python, such as {strange!r}"
+
+
+def _made_by_a_loop(value: object) -> str:
+    return ": list(...) has what it gives" if isinstance(value, Iterator) else ""
 
 
 def contents_of(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:

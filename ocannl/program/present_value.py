@@ -53,11 +53,19 @@ class PresentValue:
         """The value of one element as a number of Python. Raises `ArgumentError`, which is a `ValueError`, if
         there are more.
         """
+        name = self.label
+        ways = f"{name}.sum().item() and {name}.max().item() are one number, {name}.tolist() gives all"
+        return self._only(".item() needs one", ways)
+
+    def is_true(self) -> bool:
+        """Whether the value of one element is not zero. Raises `ArgumentError` if there are more."""
+        ways = "oc.all(t) is true where all are, oc.any(t) where one is"
+        return bool(self._only("the truth of one is asked for", ways))
+
+    def _only(self, need: str, ways: str) -> float:
         array = self.numpy()
         if array.size != 1:
-            name = self.label
-            ways = f"{name}.sum().item() and {name}.max().item() are one number, {name}.tolist() gives all"
-            raise ArgumentError(f"`{name}` has {array.size} elements, .item() needs one: {ways}")
+            raise ArgumentError(f"`{self.label}` has {array.size} elements, {need}: {ways}")
         return array.item()
 
     def tolist(self) -> Any:

@@ -359,7 +359,7 @@ class Tensor(
 
     def __bool__(self) -> bool:
         """In eager mode, whether the one number of this is not zero."""
-        return bool(self.item()) if is_eager() else super().__bool__()
+        return self.is_true() if is_eager() else super().__bool__()
 
     def __str__(self) -> str:
         return str(self.numpy()) if is_eager() else repr(self)

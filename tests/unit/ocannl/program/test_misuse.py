@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +58,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.function(lambda x: x, axes={"x": 3}), "axes are letters by argument, found {'x': 3}"),
     (lambda ctx, x: ANY.function(lambda x: x, axes=3), "axes are letters by argument, found 3"),
     (lambda ctx, x: x[ANY_TYPE], "is indexed by integers, slices, `...`, oc.index, ids and NumPy masks"),
-    (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found dtype object"),
+    (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found "),
     (lambda ctx, x: ANY.sum(x, axis=0), "there is no argument `axis`"),
     (lambda ctx, x: np.mean(ANY.relu(x), axis=0), "there is no argument `axis`"),
     (lambda ctx, x: len(oc.data(1.0)), "`data` is a single number: it has no length"),
@@ -284,3 +286,51 @@ def test_what_is_true_or_false_is_nothing_else(name: str, use: Callable[[oc.Tens
 def test_numbers_of_numpy_choose_too():
     x = oc.data(np.ones((2, 3), np.float32))
     assert ANY.sum(x, 0, keep=np.bool_(True)).ndim == 2
+
+
+WITHOUT_NUMBERS: list[tuple[Any, str]] = [
+    ((n for n in (1, 2)), "found generator: list(...) has what it gives"),
+    (map(float, "12"), "found map: list(...) has what it gives"),
+    (None, "found NoneType"),
+    ([1.0, None], "found an array with objects of Python, such as None"),
+    ([[1, "x"]], "found dtype <U"),
+    ([{"a": 1}], "such as {'a': 1}"),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), WITHOUT_NUMBERS, ids=[words for _, words in WITHOUT_NUMBERS])
+def test_what_has_no_numbers_is_named(given: Any, words: str):
+    with pytest.raises(oc.ArgumentError, match=re.escape(words)):
+        oc.data(given)
+
+
+def test_sizes_are_one_argument():
+    make: Any = oc.zeros
+    with pytest.raises(oc.ArgumentError, match=re.escape("sizes are one argument, as (2, 3)")):
+        make(2, 3)
+    with pytest.raises(oc.ArgumentError, match=re.escape("sizes are one argument, as (2, 3)")):
+        oc.ones(2, 3)  # pyright: ignore[reportArgumentType]
+
+
+def test_dtypes_of_pytorch():
+    torch = pytest.importorskip("torch")
+    assert oc.zeros(2, torch.float16).dtype == np.float16
+    assert oc.cast(oc.data([1.0]), torch.bfloat16).dtype == oc.bfloat16
+    with pytest.raises(oc.PrecisionError, match=re.escape("there is no dtype torch.complex64")):
+        oc.zeros(2, torch.complex64)
+
+
+def test_truth_of_many_elements():
+    with oc.eager(), pytest.raises(oc.ArgumentError, match=re.escape("oc.all(t) is true where all are")):
+        bool(oc.data([1.0, 2.0]) > 0)
+
+
+def test_blocks_have_no_twins():
+    """A copy would share the parameters."""
+    block = nn.mlp(hid_dims=[3], out_dim=2)
+    assert copy.copy(block) is block
+    for twin in (copy.deepcopy, lambda one: copy.deepcopy([one])):
+        with pytest.raises(oc.ArgumentError, match=re.escape("mlp(hid_dims=[3], out_dim=2) is not copied")):
+            twin(block)
+    with pytest.raises(oc.ArgumentError, match=re.escape("is not pickled: `ctx.save(path, block)`")):
+        pickle.dumps(block)
