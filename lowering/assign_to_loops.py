@@ -245,7 +245,8 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
             case assign.CollectiveOp():
                 kind, mesh = op.kind.data, op.mesh.data
                 phase = None if op.phase is None else op.phase.data
-                ops.append(loops.CollectiveOp(kind, op.nodes, mesh, op.number_and_peer, op.sums, phase))
+                joined = op.sums, phase, op.gathers
+                ops.append(loops.CollectiveOp(kind, op.nodes, mesh, op.number_and_peer, *joined))
             case _:
                 pass
         derive(ops[start:], op.location)

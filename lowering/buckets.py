@@ -1,4 +1,4 @@
-"""Buckets: small sums over ranks that are ready before one of them is needed are exchanged at once.
+"""Buckets of sums: small ones over ranks that are ready before one of them is needed are exchanged at once.
 
 After Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training" (2020).
 """
@@ -29,7 +29,7 @@ Declare: TypeAlias = Callable[[str, Attribute, tuple[int, ...], LocationAttr], S
 
 @dataclass(frozen=True)
 class SmallSum:
-    """The two steps of a sum that all ranks compute of what they gather."""
+    """The last two steps of a sum that ranks compute of what they gather, or each of its part."""
 
     gather: assign.CollectiveOp
     sum: assign.AccumOp
@@ -42,6 +42,9 @@ class SmallSum:
                 gather.kind.data == "all_gather"
             ):
                 return [SmallSum(gather, sum)]
+            case [*_, assign.CollectiveOp() as scatter, assign.AccumOp(accum=StringAttr()) as sum]:
+                found = SmallSum(scatter, sum)
+                return [found] if found.bytes < FEW_BYTES else []
             case _:
                 return []
 
@@ -64,18 +67,23 @@ class SmallSum:
         return memref_shape(self.rows)[0]
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Those of the sum on a rank."""
+        return memref_shape(self.rows)[1:]
+
+    @property
     def cells(self) -> int:
-        return math.prod(memref_shape(self.source))
+        return math.prod(self.sizes)
 
     @property
     def bytes(self) -> int:
-        """Those of all ranks."""
+        """Those of the terms that a rank adds up."""
         return self.ranks * self.cells * element_bytes(self.source)
 
     @property
-    def kind(self) -> tuple[str, Attribute]:
+    def kind(self) -> tuple[str, str, Attribute]:
         """Sums of one kind can share an exchange."""
-        return self.gather.mesh.data, element_type(self.source)
+        return self.gather.kind.data, self.gather.mesh.data, element_type(self.source)
 
 
 @dataclass
@@ -164,34 +172,56 @@ class Joining:
         first = ordered[0]
         count, element = sum(each.cells for each in bucket), element_type(first.source)
         location = union(*(each.gather.location for each in bucket))
-        packed = self.declare(f"{first.name}_bucket", element, (count,), location)
-        rows = self.declare(f"{first.name}_bucket_rows", element, (first.ranks, count), location)
+        kind, all_rows = first.gather.kind.data, (first.ranks, count)
+        given = (count,) if kind == "all_gather" else all_rows
+        packed = self.declare(f"{first.name}_bucket", element, given, location)
+        rows = self.declare(f"{first.name}_bucket_rows", element, all_rows, location)
         names, starts = [each.name for each in ordered], accumulate(each.cells for each in ordered)
         start_of = {each: start - each.cells for each, start in zip(ordered, starts, strict=True)}
         for each, start in start_of.items():
-            read_at(each, rows, start)
+            read_at(each.sum, each.sizes, rows, start)
         steps = [self.copied(each, packed, start_of[each]) for each in bucket]
-        steps.append(assign.CollectiveOp("all_gather", [rows, packed], first.gather.mesh.data, sums=names))
+        steps.append(assign.CollectiveOp(kind, [rows, packed], first.gather.mesh.data, sums=names))
         steps[-1].location = location
         for each in bucket:
             each.gather.erase()
         return steps
 
     def copied(self, each: SmallSum, packed: SSAValue, start: int) -> Operation:
-        projection, sizes = Projection(self.taken), memref_shape(each.source)
-        cells = tuple([projection.variable(size, "i") for size in sizes])
-        space, combination = tuple(projection.space.items()), Combination(Arg(0), (each.source,), (cells,))
-        copy = assign.AccumOp(packed, (place(cells, sizes, start),), combination, space, reset=False)
-        copy.location = each.gather.location
-        return copy
+        projection = Projection(self.taken)
+        rows = [projection.variable(each.ranks, "r")] if each.gather.kind.data == "all_to_all" else []
+        cells = [projection.variable(size, "i") for size in each.sizes]
+        read: Map = in_rows(memref_shape(each.source), each.sizes, rows[0], cells) if rows else (*cells,)
+        at = (*rows, place(cells, each.sizes, start))
+        return assigned(packed, at, each.source, read, projection, each.gather)
 
 
-def read_at(each: SmallSum, rows: SSAValue, start: int) -> None:
-    """Lets a sum read rows of a bucket."""
-    (row, *cells), op = each.sum.maps[0], each.sum
-    at: Map = (row, place(cells, memref_shape(each.source), start))
+def read_at(op: assign.AccumOp, sizes: Sequence[int], rows: SSAValue, start: int) -> None:
+    """Lets a step read rows, each of an array of these sizes, from those of a bucket."""
+    row, *cells = op.maps[0]
+    at: Map = (row, place(cells, sizes, start))
     op.operands = [op.lhs, rows]
     op.properties["rhs_maps"] = ArrayAttr([MapAttr(at)])
+
+
+def in_rows(sizes: Sequence[int], part: Sequence[int], row: Linear, cells: Sequence[Linear]) -> Map:
+    """The index of a cell of a row in a node of these sizes: of rows, or of an array of which they are the
+    parts along an axis.
+    """
+    if len(sizes) > len(part):
+        return (row, *cells)
+    axis = next((k for k, pair in enumerate(zip(sizes, part, strict=True)) if pair[0] != pair[1]), 0)
+    return (*cells[:axis], row * part[axis] + cells[axis], *cells[axis + 1 :])
+
+
+def assigned(
+    target: SSAValue, at: Map, source: SSAValue, read: Map, projection: Projection, origin: Operation
+) -> assign.AccumOp:
+    """A copy of cells of one node to some of another one."""
+    combination, space = Combination(Arg(0), (source,), (read,)), tuple(projection.space.items())
+    copy = assign.AccumOp(target, at, combination, space, reset=False)
+    copy.location = origin.location
+    return copy
 
 
 def place(cells: Sequence[Linear], sizes: Sequence[int], start: int) -> Linear:

@@ -24,13 +24,14 @@ from ocannl.dialects.ir.origins import merge, union
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Const, Term, simplify, substitute
-from ocannl.dialects.texpr.collectives import CollectiveOp
+from ocannl.dialects.texpr.collectives import AllGatherOp, CollectiveOp
 from ocannl.dialects.texpr.messages import ComputePartOp, ReceiveOp, SendOp
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.lowering.buckets import Joining, SmallSum
 from ocannl.lowering.collectives import CollectiveSteps
 from ocannl.lowering.expression_nodes import OF_COLLECTIVES, ExpressionNodes, memory_of
+from ocannl.lowering.gather_buckets import Gathering, SmallGather
 from ocannl.lowering.wide_values import wide_values
 from ocannl.passes.analysis.projection import Projection, pointwise, whole
 
@@ -71,6 +72,7 @@ class Lowering(ExpressionNodes):
     memory_written: int = 0
     mesh: IndicesAttr | None = None
     small_sums: list[SmallSum] = field(default_factory=list[SmallSum])
+    small_gathers: list[SmallGather] = field(default_factory=list[SmallGather])
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
@@ -84,8 +86,11 @@ class Lowering(ExpressionNodes):
         routine = assign.AssignRoutineOp(self.name, self.indices, attributes=attributes)
         routine.properties |= given(mesh=self.mesh)
         routine.location = location
-        code = Joining(self.declare_bucket, frozenset(dict(self.indices))).run(self.code, self.small_sums)
-        joined = {each.rows for each in self.small_sums if not each.rows.uses}
+        taken = frozenset(dict(self.indices))
+        code = Gathering(self.declare_bucket, taken).run(self.code, self.small_gathers)
+        code = Joining(self.declare_bucket, taken).run(code, self.small_sums)
+        exchanged = [*(each.rows for each in self.small_sums), *(each.target for each in self.small_gathers)]
+        joined = {rows for rows in exchanged if not rows.uses}
         nodes = [node for node in self.nodes if joined.isdisjoint(node.results)]
         routine.body.block.add_ops([*nodes, *self.scalars, *code])
         return routine
@@ -246,7 +251,10 @@ class Lowering(ExpressionNodes):
         lowered.add(op, node, self.node(op.tensor))
         for step in lowered.steps:
             self._emit(op, step)
-        self.small_sums += SmallSum.of(lowered.steps)
+        if isinstance(op, AllGatherOp):
+            self.small_gathers += SmallGather.of(lowered.steps)
+        else:
+            self.small_sums += SmallSum.of(lowered.steps)
 
     def _whole(self, value: SSAValue) -> tuple[Map, Space]:
         return whole(shape_of(value).memory_sizes, dict(self.indices))

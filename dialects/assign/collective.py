@@ -30,7 +30,8 @@ class CollectiveBase(OwnOperation):
     The target's bytes are rows, one for each rank. By `all_gather`, row `r` is all that rank `r` has in the
     source; by `all_to_all`, on rank `n` it is row `n` of that. Messages go from one rank to another,
     `send %x as 3 to 1 over "stage"` and `receive %x as 3 from 0 over "stage"`: these have a source, or a
-    target, alone. A bucket, `... over "data" sums ("a", "b")`, has what several sums over ranks need.
+    target, alone. A bucket, `... over "data" sums ("a", "b")`, has what several sums over ranks need,
+    one with `gathers ("a", "b")` what several gathers of parts do.
 
     `start all_gather ...` begins an exchange, and `wait all_gather ...` of the same nodes waits for its end:
     between them, nothing touches the target or writes the source.
@@ -39,6 +40,7 @@ class CollectiveBase(OwnOperation):
     kind = prop_def(StringAttr)
     mesh = prop_def(StringAttr)
     summed = opt_prop_def(ArrayAttr[StringAttr])
+    gathered = opt_prop_def(ArrayAttr[StringAttr])
     message = opt_prop_def(ArrayAttr[IntAttr])
     phase = opt_prop_def(StringAttr)
     arrays = var_operand_def(MemRefType)
@@ -51,11 +53,13 @@ class CollectiveBase(OwnOperation):
         message: tuple[int, int] | None = None,
         sums: Sequence[str] = (),
         phase: str | None = None,
+        gathers: Sequence[str] = (),
     ) -> None:
         properties: dict[str, Attribute] = {"kind": StringAttr(kind), "mesh": StringAttr(mesh)}
         properties |= given(phase=None if phase is None else StringAttr(phase))
-        if sums:
-            properties["summed"] = ArrayAttr(map(StringAttr, sums))
+        for name, joined in (("summed", sums), ("gathered", gathers)):
+            if joined:
+                properties[name] = ArrayAttr(map(StringAttr, joined))
         if message is not None:
             properties["message"] = ArrayAttr([IntAttr(number) for number in message])
         Operation.__init__(self, operands=[*arrays], properties=properties)
@@ -99,6 +103,11 @@ class CollectiveBase(OwnOperation):
         return () if self.summed is None else tuple([name.data for name in self.summed])
 
     @property
+    def gathers(self) -> tuple[str, ...]:
+        """The names of the wholes of which a bucket has the parts."""
+        return () if self.gathered is None else tuple([name.data for name in self.gathered])
+
+    @property
     def head(self) -> str:
         """The words before the nodes: `start all_gather`."""
         return self.kind.data if self.phase is None else f"{self.phase.data} {self.kind.data}"
@@ -112,10 +121,11 @@ class CollectiveBase(OwnOperation):
             return
         parts = (self.arrays[0], " from ", self.arrays[1], " over ", self.mesh)
         print_parts(printer, f" {self.head} ", *parts)
-        if self.summed is not None:
-            printer.print_string(" sums (")
-            printer.print_list(self.summed, printer.print_attribute)
-            printer.print_string(")")
+        for keyword, names in (("sums", self.summed), ("gathers", self.gathered)):
+            if names is not None:
+                printer.print_string(f" {keyword} (")
+                printer.print_list(names, printer.print_attribute)
+                printer.print_string(")")
 
     @classmethod
     def parse(cls, parser: Parser):
@@ -135,7 +145,8 @@ class CollectiveBase(OwnOperation):
         source = parse_defined_operand(parser)
         parser.parse_keyword("over")
         mesh = parser.parse_str_literal(" naming a mesh axis")
-        return cls(kind, [target, source], mesh, sums=_parse_sums(parser), phase=phase)
+        sums, gathers = (_parse_names(parser, keyword) for keyword in ("sums", "gathers"))
+        return cls(kind, [target, source], mesh, sums=sums, phase=phase, gathers=gathers)
 
     def verify_(self) -> None:
         routine = enclosing_routine(self)
@@ -164,9 +175,9 @@ class CollectiveBase(OwnOperation):
             raise VerifyException(f"the target has {gathered} numbers, found {target.type}")
 
 
-def _parse_sums(parser: Parser) -> Sequence[str]:
-    if not parser.parse_optional_keyword("sums"):
+def _parse_names(parser: Parser, keyword: str) -> Sequence[str]:
+    if not parser.parse_optional_keyword(keyword):
         return ()
     return parser.parse_comma_separated_list(
-        parser.Delimiter.PAREN, lambda: parser.parse_str_literal(" naming a sum")
+        parser.Delimiter.PAREN, lambda: parser.parse_str_literal(f" naming one of the {keyword}")
     )

@@ -105,16 +105,23 @@ class FoundCollective:
 
     @staticmethod
     def of_bucket(step: loops.CollectiveOp) -> FoundCollective:
-        """Several sums by one exchange."""
-        exchange, line = _exchange(step), location_text(step) or ""
-        operand = f"{step.sums[0]} and {len(step.sums) - 1} more"
-        return FoundCollective(
-            "all_reduce", operand, step.mesh.data, exchange[1], step.location, line, (exchange,)
-        )
+        """Several sums or gathers by one exchange."""
+        exchange, line, names = _exchange(step), location_text(step) or "", joined_in(step)
+        kind: Kind = "all_gather" if step.gathers else "all_reduce"
+        if step.sums and step.kind.data == "all_to_all":
+            kind = "reduce_scatter"
+        size = byte_size(declaration(step.arrays[0])) if step.gathers else exchange[1]
+        operand = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+        return FoundCollective(kind, operand, step.mesh.data, size, step.location, line, (exchange,))
 
     def key(self, exchange: Exchange) -> tuple[int, str, str, int]:
         """Identifies an exchange among those of the lowered program."""
         return id(self.location), self.axis, *exchange
+
+
+def joined_in(step: loops.CollectiveOp) -> tuple[str, ...]:
+    """The names of what shares an exchange."""
+    return (*step.sums, *step.gathers)
 
 
 def found_in(routine: Operation, mesh: Mapping[str, int]) -> list[FoundCollective]:
@@ -150,23 +157,23 @@ def _exchange(step: assign.CollectiveOp | loops.CollectiveOp) -> Exchange:
 
 def called(found: Sequence[FoundCollective], func: loops.FuncOp) -> list[tuple[FoundCollective, int]]:
     """Collectives with how often a run of the lowered program calls each, those that it does not call left
-    out. What memory makes stale is computed again, so that a collective may be there several times. Sums that
-    share an exchange are one collective, at the place of the first of them.
+    out. What memory makes stale is computed again, so that a collective may be there several times. What
+    shares an exchange is one collective, at the place of the first part of it.
     """
     runs: Counter[Any] = Counter()
     buckets: list[tuple[loops.CollectiveOp, int]] = []
     for step, times in runs_of(func):
         if isinstance(step, loops.CollectiveOp) and step.is_wait:
             continue
-        if isinstance(step, loops.CollectiveOp) and step.sums:
+        if isinstance(step, loops.CollectiveOp) and joined_in(step):
             buckets.append((step, times))
         elif isinstance(step, loops.CollectiveOp) and step.message is None:
             runs[id(step.location), step.mesh.data, *_exchange(step)] += times
     places = {each.operand: place for place, each in reversed([*enumerate(found)])}
-    alone = _alone(found, {(step.mesh.data, name) for step, _ in buckets for name in step.sums})
+    alone = _alone(found, {(step.mesh.data, name) for step, _ in buckets for name in joined_in(step)})
     planned = [(places[each.operand], each, times) for each, times in _counted(alone, runs)]
     for step, times in buckets:
-        place = min(places.get(name, len(found)) for name in step.sums)
+        place = min(places.get(name, len(found)) for name in joined_in(step))
         planned.append((place, FoundCollective.of_bucket(step), times))
     return [(each, times) for _, each, times in sorted(planned, key=lambda own: own[0])]
 

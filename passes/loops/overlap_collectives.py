@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.assign.collective import START, WAIT
+from ocannl.dialects.assign.collective import PHASES, START, WAIT
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp
 from ocannl.passes.analysis.dependences import NestNodes, followers
@@ -68,7 +68,10 @@ def split(steps: Sequence[Step]) -> list[Step]:
             found.append(step)
             continue
         kind, mesh = step.kind.data, step.mesh.data
-        parts = [CollectiveOp(kind, step.nodes, mesh, sums=step.sums, phase=phase) for phase in (START, WAIT)]
+        parts = [
+            CollectiveOp(kind, step.nodes, mesh, sums=step.sums, phase=phase, gathers=step.gathers)
+            for phase in PHASES
+        ]
         derive(parts, step.location)
         found += parts
     return found

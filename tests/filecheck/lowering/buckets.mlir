@@ -112,3 +112,52 @@ texpr.routine @message mesh (stage = 2, data = 4) {
   texpr.send %a_sum as 0 to 1 over "stage"
   texpr.forward %b_sum
 }
+
+// Parts of parameters are gathered with the first of them: `w` by rows, `b` as it is. `a` is there once, though it is gathered twice;
+// what was written since is gathered anew.
+
+// CHECK-LABEL: assign.routine @gathers
+texpr.routine @gathers indices (data.rank = 2) mesh (data = 2) {
+  %w = texpr.param "w" split 1 of 6 over "data" : !texpr.tensor<3 -> 2, f32>
+  %a = texpr.param "a" split 0 of 6 over "data" : !texpr.tensor<3, f32>
+  %b = texpr.node "b" split 0 of 6 over "data" : !texpr.tensor<3, f32>
+  %y = texpr.node "y" : !texpr.tensor<2, f32>
+  %one = texpr.constant 1.0 : !texpr.tensor<f32>
+  %w_whole = texpr.all_gather %w at 1 of 6 over "data" : !texpr.tensor<6 -> 2, f32>
+  %a_whole = texpr.all_gather %a at 0 of 6 over "data" : !texpr.tensor<6, f32>
+  %again = texpr.all_gather %a at 0 of 6 over "data" : !texpr.tensor<6, f32>
+  %b_whole = texpr.all_gather %b at 0 of 6 over "data" : !texpr.tensor<6, f32>
+  // CHECK: assign.accum %w_whole_bucket[3*i + i1] = %w[i, i1] over (i = 2, i1 = 3)
+  // CHECK-NEXT: assign.accum %w_whole_bucket[i + 6] = %a[i] over (i = 3)
+  // CHECK-NEXT: assign.collective all_gather %w_whole_bucket_rows from %w_whole_bucket over "data" gathers ("w_whole", "a_whole", "again")
+  // CHECK-NEXT: assign.accum %w_whole[i, i1 + 3*r] := %w_whole_bucket_rows[r, 3*i + i1] over (r = 2, i = 2, i1 = 3)
+  // CHECK-NEXT: assign.accum %y[o] = 1.0 over (o = 2)
+  // CHECK-NEXT: assign.accum %a_whole[i + 3*r] = %w_whole_bucket_rows[r, i + 6] over (r = 2, i = 3)
+  // CHECK-NEXT: assign.accum %b[o] = %a_whole[o] over (o = 3)
+  // CHECK-NEXT: assign.accum %again[i + 3*r] = %w_whole_bucket_rows[r, i + 6] over (r = 2, i = 3)
+  // CHECK-NEXT: assign.collective all_gather %b_whole from %b over "data"{{$}}
+  texpr.forward %w_whole
+  texpr.assign %y[o] = %one[] over (o = 2)
+  texpr.forward %a_whole
+  texpr.assign %b[o] = %a_whole[o] over (o = 3)
+  texpr.forward %again
+  texpr.forward %b_whole
+}
+
+// Small sums of which each rank has a part share an exchange, too, as rows for each rank.
+
+// CHECK-LABEL: assign.routine @scatters
+texpr.routine @scatters indices (data.rank = 2) mesh (data = 2) {
+  %a = texpr.data "a" : !texpr.tensor<6, f32>
+  %b = texpr.data "b" : !texpr.tensor<6 -> 2, f32>
+  %a_sum = texpr.reduce_scatter %a add to 0 over "data" : !texpr.tensor<3, f32>
+  %b_sum = texpr.reduce_scatter %b add to 1 over "data" : !texpr.tensor<3 -> 2, f32>
+  // CHECK: assign.accum %b_sum_packed[r, i, i1] := %b[i, i1 + 3*r] over (r = 2, i = 2, i1 = 3)
+  // CHECK-NEXT: assign.accum %b_sum_bucket[r, i + 6] = %a[i + 3*r] over (r = 2, i = 3)
+  // CHECK-NEXT: assign.accum %b_sum_bucket[r, 3*i + i1] = %b_sum_packed[r, i, i1] over (r = 2, i = 2, i1 = 3)
+  // CHECK-NEXT: assign.collective all_to_all %b_sum_bucket_rows from %b_sum_bucket over "data" sums ("b_sum", "a_sum")
+  // CHECK-NEXT: assign.accum %a_sum[i] :add= %b_sum_bucket_rows[r, i + 6] over (i = 3, r = 2)
+  // CHECK-NEXT: assign.accum %b_sum[i, i1] :add= %b_sum_bucket_rows[r, 3*i + i1] over (i = 2, i1 = 3, r = 2)
+  texpr.forward %a_sum
+  texpr.forward %b_sum
+}

@@ -44,14 +44,17 @@ def test_tensor_parallel_layers_have_two_sums_in_each_direction(ranks: int) -> N
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("row", ["input", "output"])
 def test_parameters_in_parts_send_one_and_a_half_times_as_much(row: RowKind, ranks: int) -> None:
-    """ZeRO-3 (Rajbhandari et al., 2020). Nothing needs the first weight to go backwards."""
+    """ZeRO-3 (Rajbhandari et al., 2020). Nothing needs the first weight to go backwards, and small ones are
+    gathered once for both directions.
+    """
     mesh = oc.Mesh({"data": ranks})
     whole = oc.plan(perceptron().step, mesh, MACHINE)
     parts = oc.plan(perceptron({row: "data"}).step, mesh, MACHINE)
     first = 4 * 256 * 256
     assert {each.kind for each in parts.collectives if each.bytes > 4} == {"all_gather", "reduce_scatter"}
     most = 3 * whole.memory.parameters - first
-    assert parts.sent == pytest.approx(most * (ranks - 1) / ranks, rel=1e-4)
+    assert parts.sent == pytest.approx(most * (ranks - 1) / ranks, rel=1e-2)
+    assert parts.sent <= most * (ranks - 1) / ranks
     assert parts.sent <= 1.5 * whole.sent
 
 
