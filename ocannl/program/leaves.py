@@ -66,7 +66,7 @@ def data(
     shape = None if flat else _data_shape(_dims_of(contents.shape, bases or {}), axes)
     type = graph.fresh_type(element) if shape is None else TensorType.of(shape, element)
     value = add_data(contents, type, label, flat=flat)
-    if axes is None and contents.ndim and not flat:
+    if axes is None and contents.shape and not flat:
         value.guessed_axes = frozenset({-1})
     return placed(Tensor(value), shard)
 

@@ -102,6 +102,6 @@ class CudaDevice(PtxWriter, Gpu):
         """Unloads a module after its last kernel. Its errors are those of an earlier call, which has raised
         them.
         """
-        self.driver.api.cuCtxSetCurrent(self.context)
-        self.driver.api.cuStreamSynchronize(self.stream)
-        self.driver.api.cuModuleUnload(module)
+        with self.for_now() as api:
+            api.cuStreamSynchronize(self.stream)
+            api.cuModuleUnload(module)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,12 @@ class Gpu:
     def enter(self) -> None:
         """Makes the GPU that of this thread, as other libraries may have chosen another."""
         self.ask("cuCtxSetCurrent", self.context)
+
+    def for_now(self) -> AbstractContextManager[Any]:
+        """A context in which the GPU is that of this thread, for what runs whenever Python collects garbage:
+        the code that is interrupted keeps its own. It gives the functions of the driver.
+        """
+        return current(self.driver, self.context)
 
     def capability(self) -> tuple[int, int]:
         """The compute capability."""
@@ -150,13 +157,12 @@ class Gpu:
         """Frees memory after all earlier launches. Its errors are those of an earlier call, which has raised
         them.
         """
-        api = self.driver.api
-        api.cuCtxSetCurrent(self.context)
-        if self.has_pools:
-            api.cuMemFreeAsync(address, self.stream)
-        else:
-            api.cuStreamSynchronize(self.stream)
-            api.cuMemFree(address)
+        with self.for_now() as api:
+            if self.has_pools:
+                api.cuMemFreeAsync(address, self.stream)
+            else:
+                api.cuStreamSynchronize(self.stream)
+                api.cuMemFree(address)
 
     def read(self, address: int, array: NDArray[Any]) -> None:
         """Reads as many bytes as a C-contiguous array has, after all launches. Raises `DeviceError`."""
@@ -343,6 +349,15 @@ def close(driver: Driver, handle: Any, context: Any, stream: Any) -> None:
     """Releases a stream and the GPU, in whichever thread. Its errors are those of an earlier call, which has
     raised them.
     """
-    driver.api.cuCtxSetCurrent(context)
-    driver.api.cuStreamDestroy(stream)
-    driver.api.cuDevicePrimaryCtxRelease(handle)
+    with current(driver, context) as api:
+        api.cuStreamDestroy(stream)
+    api.cuDevicePrimaryCtxRelease(handle)
+
+
+@contextmanager
+def current(driver: Driver, context: Any) -> Generator[Any]:
+    driver.api.cuCtxPushCurrent(context)
+    try:
+        yield driver.api
+    finally:
+        driver.api.cuCtxPopCurrent()

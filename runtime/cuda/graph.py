@@ -51,10 +51,11 @@ class KernelGraph:
     It is built from nodes, and not captured: nothing else that a process does meanwhile can get into it.
     """
 
-    def __init__(self, device: Gpu) -> None:
-        self.device = device
+    def __init__(self, device: Gpu, owner: object) -> None:
+        """`owner` has the code of the kernels, which must be there until the graph is gone."""
+        self.device, self.owner = device, owner
         self.graph: Any = device.ask("cuGraphCreate", 0)
-        weakref.finalize(self, device.driver.api.cuGraphDestroy, self.graph)
+        weakref.finalize(self, destroy, device, "cuGraphDestroy", self.graph, owner)
         self.last: list[Any] = []
         self.executable: Any = None
 
@@ -78,7 +79,7 @@ class KernelGraph:
         """Makes the graph one that can be launched."""
         device = self.device
         self.executable = device.ask("cuGraphInstantiate", self.graph, 0)
-        weakref.finalize(self, device.driver.api.cuGraphExecDestroy, self.executable)
+        weakref.finalize(self, destroy, device, "cuGraphExecDestroy", self.executable, self.owner)
 
     def set_arguments(self, node: Any, launch: Launch) -> None:
         """Gives a kernel the arguments that it has now, for all launches that follow."""
@@ -102,3 +103,11 @@ class KernelGraph:
         if failure:
             device.enter()
             device.ask("cuGraphLaunch", self.executable, device.stream)
+
+
+def destroy(device: Gpu, function: str, handle: Any, _: object) -> None:
+    """Destroys a graph, in whichever thread. Its errors are those of an earlier call, which has raised
+    them.
+    """
+    with device.for_now() as api:
+        getattr(api, function)(handle)

@@ -131,7 +131,7 @@ class CudaRun:
         return parts
 
     def graph_of(self, launches: Sequence[BoundLaunch], waiting: Sequence[Sequence[int]]) -> KernelGraph:
-        graph = KernelGraph(self.device)
+        graph = KernelGraph(self.device, self.program)
         nodes: list[Any] = []
         for launch, before in zip(launches, waiting, strict=True):
             node = graph.add(launch, [nodes[number] for number in before])
@@ -231,13 +231,13 @@ class CudaRun:
         """Parts of a run, kernels one after the other, with an event after each step; the first two come
         before all steps.
         """
-        graph = KernelGraph(self.device)
+        graph = KernelGraph(self.device, self.program)
         graph.add_event(idle)
         graph.add_event(events[0])
         parts: list[KernelGraph | BoundExchange] = [graph]
         for step, event in zip(self.new_steps(), events[1:], strict=True):
             if isinstance(step, BoundExchange):
-                graph = KernelGraph(self.device)
+                graph = KernelGraph(self.device, self.program)
                 parts += [step, graph]
             elif isinstance(step, BoundLaunch):
                 graph.add(step)

@@ -161,6 +161,16 @@ class FakeDriver(DeviceMemory):
         self.here.context = ctx
         return OK
 
+    def cuCtxPushCurrent(self, ctx: Context) -> Answer:
+        before = getattr(self.here, "context", None)
+        answer = self.cuCtxSetCurrent(ctx)
+        self.here.before = [*getattr(self.here, "before", []), before]
+        return answer
+
+    def cuCtxPopCurrent(self) -> Answer:
+        *self.here.before, self.here.context = self.here.before
+        return CUresult.CUDA_SUCCESS, self.here.context
+
     # Kernels.
 
     def cuModuleLoadDataEx(
@@ -183,6 +193,9 @@ class FakeDriver(DeviceMemory):
 
     def cuModuleUnload(self, hmod: Module) -> Answer:
         self.check(hmod)
+        graphs = (handle for handle in self.alive if isinstance(handle, Graph))
+        calls = (node.work for graph in graphs for node in graph.nodes if isinstance(node.work, Call))
+        assert not any(call.kernel in hmod.kernels.values() for call in calls), "a graph has its kernels"
         del self.alive[hmod]
         for kernel in hmod.kernels.values():
             self.alive.pop(kernel, None)
@@ -335,10 +348,13 @@ class FakeDriver(DeviceMemory):
         return list(found)
 
     def cuGraphExecDestroy(self, hGraphExec: GraphExec) -> Answer:
+        self.check(hGraphExec)
         del self.alive[hGraphExec]
         return OK
 
     def cuGraphDestroy(self, hGraph: Graph) -> Answer:
+        self.check(hGraph)
+        assert not any(isinstance(handle, GraphExec) and handle.graph is hGraph for handle in self.alive)
         del self.alive[hGraph]
         return OK
 

@@ -32,7 +32,7 @@ static int (*count_arguments)(const char *kernel);
 static void (*run_kernel)(const char *kernel, unsigned blocks, unsigned threads, void **arguments);
 static int launches;
 static float now;
-static Handle current;
+static Handle current, before;
 
 void stand_in(Handle count, Handle run) { count_arguments = count, run_kernel = run; }
 int graph_launches(void) { return launches; }
@@ -51,6 +51,8 @@ Result cuDeviceGetAttribute(int *value, int attribute, int device) {
 Result cuDevicePrimaryCtxRetain(Handle *context, int device) { return *context = DEVICE_CONTEXT, 0; }
 Result cuDevicePrimaryCtxRelease_v2(int device) { return device; }
 Result cuCtxSetCurrent(Handle context) { return current = context, context != DEVICE_CONTEXT; }
+Result cuCtxPushCurrent_v2(Handle context) { return before = current, cuCtxSetCurrent(context); }
+Result cuCtxPopCurrent_v2(Handle *context) { return *context = current, current = before, 0; }
 
 Result cuStreamCreate(Handle *stream, unsigned flags) { return *stream = STREAM, flags != 1; }
 Result cuStreamDestroy_v2(Handle stream) { return stream != STREAM; }

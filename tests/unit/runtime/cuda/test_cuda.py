@@ -166,6 +166,22 @@ def test_what_another_thread_drops_is_given_back(driver: FakeDriver):
     assert not driver.context.retained
 
 
+def test_what_python_collects_leaves_the_current_gpu(driver: FakeDriver):
+    """It may interrupt another library, at any time."""
+    driver.count = 2
+    y = two_layers()
+    ctx = oc.Context.cuda(1)
+    step = ctx.compile(y, name="step")
+    ctx.init_params(y)
+    step()
+    other = oc.Context.cuda(0)
+    del ctx, step
+    gc.collect()
+    assert driver.here.context is driver.contexts[0]
+    assert not driver.contexts[1].retained
+    other.synchronize()
+
+
 def test_memory_is_shared_where_it_lies(driver: FakeDriver):
     """Others get the address on the GPU, after all runs; nothing is copied."""
     x = oc.data(np.arange(6, dtype=np.float32).reshape(2, 3), axes="bo")
