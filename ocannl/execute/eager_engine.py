@@ -124,6 +124,8 @@ class EagerEngine:
                 code = Code(map(_added, make()), "eager")
                 self._prepare(context, [value for op in code.statements for value in values_of(op)])
                 routine = routines[key] = context.compile(code, name="eager")
+                # Data have a place as long as a statement uses them: only the caller keeps this one.
+                routine.code = Code([], "eager")
             if len(routines) > MOST_ROUTINES:
                 routines.popitem(last=False)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from xdsl.dialects.builtin import f32, f64
@@ -18,7 +19,7 @@ from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.program import graph
-from ocannl.program.dtypes import dtype_of
+from ocannl.program.dtypes import dtype_of, is_integer
 from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
@@ -132,13 +133,46 @@ def _with_places(op: str, operands: Sequence[Value | float]) -> Sequence[Value |
     key = op, *[operand if isinstance(operand, Value) else None for operand in operands]
     if RECORDER.numbers.setdefault(key, numbers) == numbers:
         return operands
-    # A number takes the precision of what it is used with, which data can have only once that is known.
-    element = next((tensor_type(o).element_or_none for o in operands if isinstance(o, Value)), None)
-    if element not in (f32, f64):
+    element = _element_of_numbers([o for o in operands if isinstance(o, Value)], numbers)
+    if element is None:
         return operands
     RECORDER.numbers[key] = ()
-    type, dtype = TensorType.of(SCALAR, element), dtype_of(element)
-    return [o if isinstance(o, Value) else add_data(np.asarray(o, dtype), type, "number") for o in operands]
+    return [o if isinstance(o, Value) else _number_data(o, element) for o in operands]
+
+
+def _number_data(number: float, element: Attribute) -> Value:
+    return add_data(np.asarray(number, dtype_of(element)), TensorType.of(SCALAR, element), "number")
+
+
+def _element_of_numbers(values: Sequence[Value], numbers: Sequence[float]) -> Attribute | None:
+    """The element type that numbers have beside values; None where it is not known, or not that of data."""
+    elements = {tensor_type(value).element_or_none for value in values} - {BOOL}
+    if elements <= {f32, f64}:
+        return f64 if f64 in elements else f32 if elements else None
+    (element, *others) = elements
+    if element is None or others or not is_integer(dtype_of(element)):
+        return None
+    limits = np.iinfo(dtype_of(element))
+    fit = all(isinstance(number, int) and limits.min <= number <= limits.max for number in numbers)
+    return element if fit else None
+
+
+def number_in(place: Literal["=", "left of @", "right of @"], number: float, other: Value) -> Value:
+    """A number that gets its shape from `other`: memory that is set to it, or the other side of a product. In
+    eager mode the same one is the same value, and one that is another one each time is data where it may be.
+    """
+    if not is_eager():
+        return constant(number)
+    key = place, other
+    if place != "left of @" and RECORDER.numbers.setdefault(key, (number,)) != (number,):
+        element = _element_of_numbers([other], [number])
+        if element is not None:
+            RECORDER.numbers[key] = ()
+            return _number_data(number, element)
+    known = *key, number
+    if known not in RECORDER.applied:
+        RECORDER.applied[known] = constant(number)
+    return RECORDER.applied[known]
 
 
 def convert(value: Value, element: Attribute, *, compute: bool = False) -> Value:

@@ -12,11 +12,12 @@ from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.ir.op_helpers import drop_uses
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.shapes.shape import Dim, DimTerm
+from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar
 from ocannl.dialects.shapes.spec import Affine, Axis, Padding, Slot, Spec, names_of
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.shapes.spec_parts import part_spaces
 from ocannl.program import graph
+from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import SAME_SHAPE, apply, convert, positions, size_of
 from ocannl.program.id_checks import IdCheck, least_wrong
@@ -60,6 +61,7 @@ class Indexing:
             self._check_axis(name)
         self._check_slots()
         self.out_of_range = out_of_range
+        self.captures = any(isinstance(dim, DimVar) for dim in dims.values())
         self.dims = {**dims, **{name: dims[name] if name in dims else graph.fresh_dim() for name in self.at}}
         self.ids = ids
 
@@ -96,7 +98,16 @@ class Indexing:
             )
 
     def apply(self, x: Value, accum: str, label: str) -> Value:
-        """The gather from `x`, or the scatter of it."""
+        """The gather from `x`, or the scatter of it. In eager mode the same one is the same value."""
+        if not is_eager() or self.captures:
+            return self._applied(x, accum, label)
+        sizes = tuple([item for item in self.dims.items() if isinstance(item[1], Dim)])
+        key = "ids", self.text, *self.at, self.out_of_range, *sizes, *self.ids, x, accum
+        if key not in RECORDER.applied:
+            RECORDER.applied[key] = self._applied(x, accum, label)
+        return RECORDER.applied[key]
+
+    def _applied(self, x: Value, accum: str, label: str) -> Value:
         ids = self.ids
         sizes = [self.dims[name] for name in self.at]
         if self.out_of_range == "clamp":

@@ -465,8 +465,8 @@ def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
     """Code that sets memory or a part of it to the value of an expression, broadcast to its shape; with
     `accum`, accumulates it there.
     """
-    source = as_tensor(value).ir_value
     memory = as_memory(target.tensor if isinstance(target, Part) else target)
+    source = _source(value, target)
     if not isinstance(target, Part) or target.key is ...:
         source = new_axes.lined_up_with(memory, source)
         return emit(texpr.AssignOp(memory, source, accum=accum, logic="."))
@@ -474,6 +474,13 @@ def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
     part = tensor_parts.written_part(memory, items)
     op = texpr.AssignOp(memory, source, accum=accum, logic=".", at=part.positions, ids=part.ids)
     return emit(tagged(op, *part.indices))
+
+
+def _source(value: TensorLike, target: Target) -> Value:
+    """What memory is set to; a number in all of it is the same value each time in eager mode."""
+    if isinstance(value, Expression) or is_truth(value) or not isinstance(target, Tensor):
+        return as_tensor(value).ir_value
+    return expressions.number_in("=", number(value), target.ir_value)
 
 
 def pointwise(op: str, *args: TensorLike) -> Tensor:
@@ -489,10 +496,17 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
 
 def compose(left: TensorLike, right: TensorLike) -> Tensor:
     """`left @ right`: the input row of `left` meets the output row of `right`, and is summed over."""
-    operands = [as_tensor(left).ir_value, as_tensor(right).ir_value]
+    operands = [_factor(left, right, is_left=True), _factor(right, left, is_left=False)]
     product = expressions.apply(App("mul", (Arg(0), Arg(1))), operands, logic="@", accum="add")
     note_reduction(product.op, product)
     return Tensor(product)
+
+
+def _factor(one: TensorLike, other: TensorLike, *, is_left: bool) -> Value:
+    if isinstance(one, Expression) or is_truth(one) or not isinstance(other, Expression):
+        return as_tensor(one).ir_value
+    value, found = number(one), other.tensor().ir_value
+    return expressions.number_in("left of @" if is_left else "right of @", value, found)
 
 
 def by_spec(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 import ocannl as oc
-from ocannl.program.code import at_once
-from ocannl.program.eager import is_eager
+from ocannl.program.code import at_once, is_recording
+from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.other_names import OF_OPTIMIZERS, NamesApart
 from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
@@ -24,6 +24,7 @@ from ocannl.train.recipes import trained_params
 from ocannl.train.schedules import Schedule
 from ocannl.train.update_step import Rule, UpdateStep
 
+MOST_CODES = 16
 Params: TypeAlias = Mapping[str, oc.Tensor] | Sequence[oc.Tensor]
 
 
@@ -54,6 +55,8 @@ class Optimizer(NamesApart):
         self._scope = oc.scope(common.get("label", name))
         self._nodes: dict[tuple[object, str], oc.Tensor] = {}
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
+        self._again: dict[Hashable, oc.Code] = {}
+        """The code of steps that eager mode has run."""
         self._check(common)
 
     def _check(self, common: Common) -> None:
@@ -97,22 +100,47 @@ class Optimizer(NamesApart):
 
         Raises `ArgumentError` where there is nothing to train, and for a group that no parameter is in.
         """
-        trained = self._trained(loss, params)
-        with oc.code(f"{loss.label} {self.name} step") as code:
-            scaled_gradients(loss, 1 / self.accumulate)
-            self._update_by(trained, {name: p.grad for name, p in trained.items()})
-        return at_once(code)
+
+        def make() -> oc.Code:
+            trained = self._trained(loss, params)
+            with oc.code(f"{loss.label} {self.name} step") as code:
+                scaled_gradients(loss, 1 / self.accumulate)
+                self._update_by(trained, {name: p.grad for name, p in trained.items()})
+            return code
+
+        return self._made("step", loss, params, make)
 
     def update(self, loss: oc.Tensor, params: Params | None = None) -> oc.Code:
         """Code of the update alone, by the gradients of the loss that memory has: those that
         `train.grad_update` left, and whatever has changed them since. Else as `step`.
         """
-        trained = self._trained(loss, params)
-        with oc.code(f"{loss.label} {self.name} update") as code:
-            gradients = {name: p.grad for name, p in trained.items()}
-            if self.accumulate != 1:
-                gradients = {name: g / self.accumulate for name, g in gradients.items()}
-            self._update_by(trained, gradients)
+
+        def make() -> oc.Code:
+            trained = self._trained(loss, params)
+            with oc.code(f"{loss.label} {self.name} update") as code:
+                gradients = {name: p.grad for name, p in trained.items()}
+                if self.accumulate != 1:
+                    gradients = {name: g / self.accumulate for name, g in gradients.items()}
+                self._update_by(trained, gradients)
+            return code
+
+        return self._made("update", loss, params, make)
+
+    def _made(
+        self, what: str, loss: oc.Tensor, params: Params | None, make: Callable[[], oc.Code]
+    ) -> oc.Code:
+        """The code, which eager mode runs at once and makes once for a loss that is computed again."""
+        if not is_eager() or is_recording():
+            return make()
+        given = None if params is None else tuple(params.values() if isinstance(params, Mapping) else params)
+        key = what, loss.ir_value, given, self.lr, *self.options.values()
+        code = self._again.get(key)
+        if code is None:
+            if len(self._again) >= MOST_CODES:
+                self._again.pop(next(iter(self._again)))
+            code = self._again[key] = make()
+            # The loss has other data each time.
+            RECORDER.let_go(code.statements)
         return at_once(code)
 
     def _update_by(self, trained: Mapping[str, oc.Tensor], gradients: Mapping[str, oc.Tensor]) -> None:

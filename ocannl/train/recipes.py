@@ -11,6 +11,7 @@ from typing import TypeAlias
 import ocannl as oc
 from ocannl.train.options import check_nesterov, check_option
 from ocannl.train.plateau import Plateau
+from ocannl.train.remembered import remembered
 from ocannl.train.schedules import Schedule
 
 Memory: TypeAlias = Callable[[str], oc.Tensor]
@@ -18,8 +19,8 @@ Memory: TypeAlias = Callable[[str], oc.Tensor]
 
 
 def memory_of(p: oc.Tensor) -> Memory:
-    """New memory for a parameter."""
-    return lambda name: oc.node(name, of=p, kind="moment")
+    """New memory for a parameter; in eager mode the same in each step."""
+    return lambda name: remembered(p, name, lambda: oc.node(name, of=p, kind="moment"))
 
 
 def trained_params(loss: oc.Tensor, optimizer: str) -> dict[str, oc.Tensor]:
@@ -107,7 +108,9 @@ def adam_update(
     """
     options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "weight_decay": weight_decay}
     _check("adam_update", learning_rate, options)
-    steps = oc.node("adam_steps", output=[], kind="counter")
+    trained = trained_params(loss, "adam")
+    first = next(iter(trained.values()))
+    steps = remembered(first, "adam_steps", lambda: oc.node("adam_steps", output=[], kind="counter"))
     with oc.code("adam step count") as counted:
         steps += 1
     corrections = bias_corrections(steps, beta1, beta2)
@@ -122,7 +125,7 @@ def adam_update(
             epsilon=epsilon,
             weight_decay=weight_decay,
         )
-        for p in trained_params(loss, "adam").values()
+        for p in trained.values()
     ]
     return oc.block_comment(f"{loss.label} adam update", sum(updates, counted))
 

@@ -247,6 +247,97 @@ class TestAgain:
         np.testing.assert_allclose(w.item(), expected, rtol=1e-12)
         assert len(compiled) <= 4
 
+    def test_numbers_in_products_compile_once(self, compiled: list[str]):
+        w = oc.param("w", np.arange(6.0).reshape(2, 3), output=2, input=3)
+        for k in range(6):
+            np.testing.assert_allclose((w @ 2).numpy(), [6, 24])
+            np.testing.assert_allclose((2 @ w).numpy(), [6, 10, 14])
+            np.testing.assert_allclose((w @ (0.5 * k)).numpy(), [1.5 * k, 6 * k])
+            if k == 2:
+                compiled.clear()
+        assert compiled == []
+
+    def test_numbers_beside_truth_values_and_integers(self, compiled: list[str]):
+        x, n = oc.tensor([1.0, 2.0, 3.0]), oc.tensor([1, 2, 3])
+        for k in range(7):
+            np.testing.assert_array_equal(oc.where(x > k, x, k).numpy(), np.maximum([1, 2, 3], k))
+            total = n + k
+            assert total.dtype == np.int32
+            np.testing.assert_array_equal(total.numpy(), np.arange(1, 4) + k)
+            if k == 3:
+                compiled.clear()
+        assert compiled == []
+        # What a number that is no integer gives is no integer.
+        np.testing.assert_allclose((n + 0.5).numpy(), [1.5, 2.5, 3.5])
+
+    def test_ids_that_change(self, compiled: list[str]):
+        table = np.arange(12.0).reshape(4, 3)
+        x = oc.data(table)
+        for k in range(5):
+            ids = (np.arange(2) * k) % 4
+            np.testing.assert_array_equal(x[ids].numpy(), table[ids])
+            np.testing.assert_array_equal(nn.embedding(num=4, dim=2)(oc.data(ids, axes="b")).shape, (2, 2))
+            if k == 1:
+                compiled.clear()
+        assert [name for name in compiled if name != "init"] == []
+
+    def test_ids_outside_of_other_data_are_told(self):
+        x = oc.data(np.arange(12.0).reshape(4, 3))
+        for wrong in (1, 2, 5, 3):
+            found = x[oc.data([0, wrong], axes="b")]
+            if wrong < 4:
+                np.testing.assert_array_equal(found.numpy()[1], np.arange(3 * wrong, 3 * wrong + 3))
+            else:
+                with pytest.raises(oc.OcannlError, match="the id 5"):
+                    found.numpy()
+
+    @pytest.mark.parametrize(
+        "make", [train.adam, train.sgd, lambda lr: train.sgd(lr, momentum=0.9, clip_norm=1.0)]
+    )
+    def test_a_loop_with_an_optimizer(self, make: Any, compiled: list[str]):
+        layer, optimizer = nn.linear(out_dim=3), make(0.1)
+        rng = np.random.default_rng(1)
+        batches = [(rng.normal(size=(6, 4)), rng.integers(0, 3, 6)) for _ in range(6)]
+
+        def step(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+            loss = nn.cross_entropy(layer(x), y)
+            optimizer.step(loss)
+            return loss
+
+        losses: list[float] = []
+        for k, (x, y) in enumerate(batches):
+            losses.append(step(oc.data(x), oc.data(y, axes="b")).item())
+            if k == 2:
+                compiled.clear()
+        assert compiled == []
+        after = layer.w.numpy()
+        with oc.eager(False):
+            layer, optimizer = nn.linear(out_dim=3), make(0.1)
+            fit = oc.function(step)
+            np.testing.assert_allclose([fit(x, y) for x, y in batches], losses, rtol=1e-12)
+        np.testing.assert_allclose(layer.w.numpy(), after, rtol=1e-12)
+
+    def test_recipes_go_on_with_their_moments(self, compiled: list[str]):
+        updates: list[Any] = [
+            lambda loss: train.sgd_update(loss, learning_rate=0.1, momentum=0.9),
+            lambda loss: train.adam_update(loss, learning_rate=0.1),
+        ]
+        for update in updates:
+            w, apart = oc.param("w", np.ones(2)), oc.param("w", np.ones(2))
+            for k in range(5):
+                loss = (w * w).sum()
+                oc.run(train.grad_update(loss) + update(loss))
+                if k == 2:
+                    compiled.clear()
+            assert compiled == []
+            with oc.eager(False):
+                loss = (apart * apart).sum()
+                step = oc.default_context().compile(train.grad_update(loss) + update(loss))
+                oc.default_context().init_params(loss)
+                for _ in range(5):
+                    step()
+            np.testing.assert_allclose(w.numpy(), apart.numpy(), rtol=1e-12)
+
     def test_captured_dimensions_are_found_again(self, compiled: list[str]):
         norm = nn.batch_norm1d(momentum=0.5)
         for k in range(6):
