@@ -477,7 +477,7 @@ def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
 
 
 def _source(value: TensorLike, target: Target) -> Value:
-    """What memory is set to; a number in all of it is the same value each time in eager mode."""
+    """The value that memory is set to; a number in all of it is the same one each time in eager mode."""
     if isinstance(value, Expression) or is_truth(value) or not isinstance(target, Tensor):
         return as_tensor(value).ir_value
     return expressions.number_in("=", number(value), target.ir_value)

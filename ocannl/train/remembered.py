@@ -1,4 +1,4 @@
-"""What is made once where eager mode asks for it in each step: memory that recipes make for parameters."""
+"""Memory that recipes make for parameters, which eager mode asks for in each step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _made = WeakKeyDictionary[Value, dict[str, oc.Tensor]]()
 
 
 def remembered(p: oc.Tensor, name: str, make: Callable[[], oc.Tensor]) -> oc.Tensor:
-    """What `make` gives; in eager mode what it gave first for a parameter and a name."""
+    """The memory that `make` gives; in eager mode the one that it gave first for a parameter and a name."""
     if not is_eager():
         return make()
     own = _made.setdefault(p.ir_value, {})
