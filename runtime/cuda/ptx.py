@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import llvmlite
 import llvmlite.binding
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels.description import description_text
 from ocannl.lowering.kernels_to_llvm.device import TRIPLE, DeviceModule, kernels_to_device
+from ocannl.runtime.cuda.older_llvm import LATER, for_older_llvm
 from ocannl.runtime.cuda.ptxas import Resources, assemble
 from ocannl.runtime.llvm_parser import parse_llvm
 
@@ -20,8 +20,6 @@ llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 DEFAULT_ARCH = "sm_80"
 # Addresses of shared memory have 32 bits: the loop of a product of halves has a tenth fewer instructions.
 SHORT_POINTERS = "--nvptx-short-ptr"
-# Before, it could not select asynchronous copies with such addresses, and had no attributes of kernels.
-FIRST_LLVM, FIRST_LLVMLITE = (22,), "0.48"
 ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 
 
@@ -38,12 +36,12 @@ def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH, *, lines: bool = False)
 def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
     """The PTX of kernels, and the description of them for their host.
 
-    Raises `DeviceError` for an architecture that is not one of `ARCHS`, and where LLVM is too old.
+    Raises `DeviceError` for an architecture that is not one of `ARCHS`.
     """
     check_arch(arch)
-    check_llvm()
     machine = _machine(arch)
-    parsed = parse_llvm(device.text)
+    is_older = llvm.llvm_version_info < LATER
+    parsed = parse_llvm(for_older_llvm(device.text) if is_older else device.text)
     parsed.data_layout = str(machine.target_data)
     return f"{machine.emit_assembly(parsed)}\n{description_text(device.routines)}"
 
@@ -52,16 +50,6 @@ def check_arch(arch: str) -> None:
     """Raises `DeviceError` for an architecture that is not one of `ARCHS`."""
     if arch not in ARCHS:
         raise DeviceError(f"there is no GPU architecture {arch!r}; known are {', '.join(ARCHS)}")
-
-
-def check_llvm() -> None:
-    """Raises `DeviceError` for a version of LLVM that ends the process, or ignores the threads of a block."""
-    if llvm.llvm_version_info < FIRST_LLVM:
-        found = ".".join(map(str, llvm.llvm_version_info))
-        raise DeviceError(
-            f"kernels for NVIDIA's GPUs need LLVM {FIRST_LLVM[0]}, and llvmlite {llvmlite.__version__} has "
-            f"{found}: pip install 'llvmlite>={FIRST_LLVMLITE}'"
-        )
 
 
 def kernel_resources(module: ModuleOp, arch: str = DEFAULT_ARCH) -> list[Resources]:
