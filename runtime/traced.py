@@ -17,10 +17,9 @@ from ocannl.dialects.assign import (
     RepeatOp,
     UniformOp,
 )
-from ocannl.dialects.ir.errors import DeviceError, location_text
+from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.text_printer import op_text
-from ocannl.dialects.routine import STAGE
 from ocannl.lowering.pipelines import PassMaker
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
@@ -74,12 +73,29 @@ class TracedCompilation(Compilation):
             return
         split = unfolded.index(LowerTexprToAssignPass) + 1
         super().run_passes(unfolded[:split])
-        routine = operations_of(self.module.body.block)[-1]
-        assert isinstance(routine, AssignRoutineOp)
-        if routine.mesh_sizes.get(STAGE, 1) > 1:
-            raise DeviceError("traces are of one routine, and each stage has one: compile without stages")
-        self.assignments = _keep_all(routine)
+        routines = _outermost(self.module)
+        for stage, routine in enumerate(routines):
+            _rename_kept(routine, stage, _labels(routines[:stage]))
+        self.assignments = [one for routine in routines for one in _keep_all(routine)]
         super().run_passes(unfolded[split:])
+
+
+def _outermost(module: ModuleOp) -> list[AssignRoutineOp]:
+    """The routine, or that of each stage, without bodies of loops."""
+    found = [op for op in operations_of(module.body.block) if isinstance(op, AssignRoutineOp)]
+    repeated = {op.body.data for op in module.walk() if isinstance(op, RepeatOp)}
+    return [routine for routine in found if routine.sym_name.data not in repeated]
+
+
+def _labels(routines: Sequence[AssignRoutineOp]) -> set[str]:
+    return {op.label.data for each in routines for op in each.walk() if isinstance(op, NodeOp)}
+
+
+def _rename_kept(routine: AssignRoutineOp, stage: int, taken: set[str]) -> None:
+    """Gives local nodes of a stage other labels than those before it have, whose values are others."""
+    for op in operations_of(routine.body.block):
+        if isinstance(op, NodeOp) and op.mode.data == "local" and op.label.data in taken:
+            op.properties["label"] = StringAttr(f"{op.label.data} of stage {stage}")
 
 
 def _keep_all(routine: AssignRoutineOp) -> list[Assignment]:

@@ -446,6 +446,11 @@ class FuncOp(RoutineOp):
 
     name = "loops.func"
 
+    @property
+    def steps(self) -> list[StepOp]:
+        """All that runs, in order: kernels, too."""
+        return [op for op in self.body.block.ops if isinstance(op, StepOp)]
+
     def verify_(self) -> None:
         super().verify_()
         check_labels(self)

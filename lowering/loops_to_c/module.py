@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, RepeatOp, StepOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, NestOp, RepeatOp, StepOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.entry import used_names
@@ -86,6 +86,8 @@ class _Writer:
         """
         if isinstance(step, RepeatOp):
             return step
+        if isinstance(step, CollectiveOp):
+            raise OcannlError(at_line(step, "C has no exchanges among ranks, and is for one device"))
         if not isinstance(step, NestOp | GroupOp):
             raise OcannlError(at_line(step, f"`{step.name}` is no step of a routine for a CPU: run `-p c`"))
         if not has_points(step):

@@ -430,12 +430,12 @@ class Routine(Exclusive, RoutineTexts):
         return self.schedule()
 
     def step_seconds(self, runs: int) -> tuple[list[StepOp], list[float]]:
-        """The steps of the routine, and the median seconds of each in some runs, which leave all nodes as
-        they were. Raises as a run does.
+        """The steps of the routine, or of all stages in order, and the median seconds of each in some runs,
+        which leave all nodes as they were. Raises as a run does.
         """
         with self.unchanged(), self._alone(), self._turn():
             seconds = self.run.profile(self._executable.module, runs)
-        return [op for op in self._executable.func.body.block.ops if isinstance(op, StepOp)], seconds
+        return [step for func in self._executable.stages for step in func.steps], seconds
 
     @contextmanager
     def unchanged(self) -> Generator[Callable[[], None]]:

@@ -85,7 +85,7 @@ class RoutineTexts(Viewable):
         GB/s. The last line names the threads of parallel loops, if there are any. For a GPU, each kernel has
         its blocks, threads and register variables; after `assemble()` also the registers of a thread.
         """
-        kernels = self._of_stages(lambda func: schedule_table(func, self._seconds, self._resources))
+        kernels = self._of_stages(lambda func: schedule_table(func, self._seconds_of(func), self._resources))
         if not self._executable.interface.layout.is_parallel:
             return kernels
         return f"{kernels}\nparallel loops run on {self._target.team}"
@@ -143,6 +143,14 @@ class RoutineTexts(Viewable):
     def memory(self) -> str:
         """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
         return self._of_stages(memory_table)
+
+    def _seconds_of(self, func: FuncOp) -> list[float] | None:
+        """The times of the steps of the routine, or of one stage, after `profile()`."""
+        if self._seconds is None:
+            return None
+        stages = self._executable.stages
+        start = sum(len(own.steps) for own in stages[: stages.index(func)])
+        return self._seconds[start : start + len(func.steps)]
 
     def _of_stages(self, text: Callable[[FuncOp], str]) -> str:
         """The text of the routine, or that of each stage under its number."""

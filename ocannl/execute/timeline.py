@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
 from pathlib import Path
 from threading import get_native_id
 from typing import Any
@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from ocannl.dialects.ir.errors import DeviceError, location_text
 from ocannl.dialects.kernel import LaunchOp
@@ -154,12 +155,18 @@ def _spans(routine: Routine, timed: TimedRun) -> Iterator[Span]:
     except DeviceError:  # loops that the host of a GPU drives have no profile
         return
     for run in runs:
-        yield from _kernels(run, steps, seconds)
+        for number, (_, own) in enumerate(groupby(zip(steps, seconds, strict=True), _func_of)):
+            yield from _kernels(replace(run, thread=run.thread + number), [*own])
 
 
-def _kernels(run: Span, steps: Iterable[StepOp], seconds: Sequence[float]) -> Iterator[Span]:
-    start, slower = run.start, run.seconds / max(sum(seconds), 1e-9)
-    for step, median in zip(steps, seconds, strict=True):
+def _func_of(timed: tuple[StepOp, float]) -> Operation | None:
+    """The function of a step: each stage has one, whose kernels are shown as those of another thread."""
+    return timed[0].parent_op()
+
+
+def _kernels(run: Span, timed: Sequence[tuple[StepOp, float]]) -> Iterator[Span]:
+    start, slower = run.start, run.seconds / max(sum(median for _, median in timed), 1e-9)
+    for step, median in timed:
         details: dict[str, Any] = {"line": location_text(step), "median us": 1e6 * median}
         if isinstance(step, NestOp | GroupOp):
             details |= {"flops": flops(step), "bytes": bytes_moved(step)}

@@ -82,12 +82,11 @@ def page_data(program: Program) -> dict[str, Any]:
     funcs = uncalled(program.module)
     if not funcs:
         raise OcannlError(f"there is no routine in {program.name}")
-    func = funcs[-1]
     return {
         "title": program.name,
         "target": program.target.cpu if on_cpu else program.pipeline,
-        "steps": pictures_of_steps(func, levels, tiles, program.seconds) if on_cpu else [],
-        "memory": pictures_of_memory(func, levels),
+        "steps": pictures_of_steps(funcs, levels, tiles, program.seconds) if on_cpu else [],
+        "memory": pictures_of_memory(funcs, levels),
         "graph": graph,
         "reasons": pictures_of_reasons(program.module, levels),
         "stages": [vars(stage) for stage in levels.stages],

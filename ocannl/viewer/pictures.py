@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.ir import SSAValue
 
@@ -20,13 +20,15 @@ from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.analysis.derivative_paths import all_operands
-from ocannl.passes.analysis.liveness import lifetimes
+from ocannl.passes.analysis.liveness import Lifetime, lifetimes
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import Step, accesses, all_steps, nests_of, nodes
 from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.analysis.work import bytes_moved, flops
 from ocannl.viewer.levels import Levels
 from ocannl.viewer.reasons import Tiles
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,13 @@ class NodePicture:
 
 
 def pictures_of_steps(
-    func: FuncOp, levels: Levels, tiles: Tiles, seconds: Sequence[float] | None
+    funcs: Sequence[FuncOp], levels: Levels, tiles: Tiles, seconds: Sequence[float] | None
 ) -> list[dict[str, Any]]:
-    """The kernels of a routine, in the order in which they run."""
+    """The kernels of a routine, in the order in which they run; those of stages one stage after the other."""
     found: list[dict[str, Any]] = []
-    for number, step in enumerate(all_steps(func)):
+    for number, (step, stage) in enumerate(_with_stages([all_steps(func) for func in funcs])):
         picture = StepPicture(
-            _label(step),
+            f"{stage}{_label(step)}",
             flops(step),
             bytes_moved(step),
             None if seconds is None else seconds[number],
@@ -99,6 +101,12 @@ def pictures_of_steps(
         )
         found.append(asdict(picture))
     return found
+
+
+def _with_stages(found: Sequence[Sequence[T]]) -> list[tuple[T, str]]:
+    """The items of all stages, each with the beginning of its label, which is empty where there is one stage."""
+    names = [f"stage {k}: " for k in range(len(found))] if len(found) > 1 else [""]
+    return [(own, name) for of_stage, name in zip(found, names, strict=True) for own in of_stage]
 
 
 def _label(step: Step) -> str:
@@ -150,16 +158,22 @@ def _use(op: LoadOp | StoreOp, is_written: bool) -> ArrayUse:
     return ArrayUse(op.node.owner.label.data, is_written, axes)
 
 
-def pictures_of_memory(func: FuncOp, levels: Levels) -> list[dict[str, Any]]:
-    """The nodes that have memory."""
-    alive = lifetimes(func)
+def pictures_of_memory(funcs: Sequence[FuncOp], levels: Levels) -> list[dict[str, Any]]:
+    """The nodes that have memory, with the kernels of all stages counted through."""
+    alive: dict[SSAValue, Lifetime] = {}
+    before = 0
+    for func in funcs:
+        alive |= {
+            node: Lifetime(before + life.first, before + life.last) for node, life in lifetimes(func).items()
+        }
+        before += len(all_steps(func))
     found: list[dict[str, Any]] = []
-    for node in nodes(func):
+    for node, stage in _with_stages([nodes(func) for func in funcs]):
         if node.mode.data == "virtual":
             continue
         life = alive.get(node.result)
         picture = NodePicture(
-            node.label.data,
+            f"{stage}{node.label.data}",
             byte_size(node),
             node.mode.data,
             node.why.data,

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.routine import STAGE
+from ocannl.passes.analysis.nests import uncalled
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.collectives.memory import MeshMemory
@@ -56,6 +57,7 @@ class MeshRun:
     ) -> None:
         self.args = args
         self.engine = engine
+        self.grid = grid
         self._layout = interface.layout
         self._indices = slice(self._layout.index_slot, self._layout.team_slot)
         self._staged = bool(interface.stages)
@@ -109,11 +111,18 @@ class MeshRun:
         return [memory.joined([own[k] for own in found]) for k, memory in enumerate(memories)]
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        if self._staged:
-            raise DeviceError("a profile is of one function, and each stage has one: compile without stages")
+        """The seconds of each step on the first rank here; of stages, on the first rank of each, in order."""
         for rank in self._ranks:
             rank.take(self.args)
-        return self.engine.together([partial(rank.profile, module, runs) for rank in self._ranks])[0]
+        found = self.engine.together([partial(rank.profile, module, runs) for rank in self._ranks])
+        if not self._staged:
+            return found[0]
+        self.engine.flush()
+        counts = [len(func.steps) for func in uncalled(module)]
+        padded = [np.array([*own, *[0.0] * (max(counts) - len(own))]) for own in found]
+        of_ranks = self.engine.all_parts(padded)
+        first = [self.grid.group(0, STAGE)[stage] for stage in range(len(counts))]
+        return [s for rank, count in zip(first, counts, strict=True) for s in of_ranks[rank][:count].tolist()]
 
 
 class RankRun:

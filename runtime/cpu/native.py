@@ -64,16 +64,17 @@ class NativeDevice:
 
 @dataclass(frozen=True)
 class NativeProgram:
-    """A routine; `function` is the address of its `void f(ptr args)`."""
+    """A routine; `function` is the address of its `void f(ptr args)`. One of several stages has a name."""
 
     code: CompiledModule | DebuggedModule
     function: int
     violation: Violation | None
     target: TargetDescription
+    name: str = ""
 
     def entry(self, name: str) -> NativeProgram:
         """Another routine of the same text."""
-        return replace(self, function=self.code.address(entry_symbol(name)))
+        return replace(self, function=self.code.address(entry_symbol(name)), name=name)
 
     def bind(self, args: ArgBlock, exchanger: Failures | None = None) -> NativeRun:
         """`exchanger` raises the errors of what runs call."""
@@ -86,9 +87,10 @@ class NativeRun(HostRun):
     def __init__(self, program: NativeProgram, args: ArgBlock, failures: Failures | None) -> None:
         super().__init__(program.function, args, failures or program.violation)
         self.target = program.target
+        self.name = program.name
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        return profile(module, self.args, runs, self.target)
+        return profile(module, self.args, runs, self.target, self.name)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ocannl.dialects.loops import StepOp
 from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
-from ocannl.passes.analysis.nests import functions
+from ocannl.passes.analysis.nests import functions, uncalled
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.interface import the_func
@@ -20,11 +20,11 @@ from ocannl.runtime.memory import ArgBlock, bind_call
 
 class Clocked:
     """A scheduled routine that adds up the clock ticks of each step: nest, group, loop or kernel. Those of
-    bodies come first, in the order of the text.
+    bodies come first, in the order of the text. Of several stages it is that of a name.
     """
 
-    def __init__(self, module: ModuleOp, args: ArgBlock, target: TargetDescription) -> None:
-        func = the_func(module)
+    def __init__(self, module: ModuleOp, args: ArgBlock, target: TargetDescription, name: str = "") -> None:
+        func = next((own for own in uncalled(module) if own.sym_name.data == name), None) or the_func(module)
         steps = [op for each in functions(module) for op in each.body.block.ops if isinstance(op, StepOp)]
         self.own = [number for number, step in enumerate(steps) if step.parent_op() is func]
         """The numbers of the steps of the routine itself."""
@@ -41,12 +41,15 @@ class Clocked:
         return self.ticks.copy()
 
 
-def profile(module: ModuleOp, args: ArgBlock, runs: int, target: TargetDescription) -> list[float]:
-    """The median seconds of each nest, group, loop or kernel over some runs, in the order in which they run.
+def profile(
+    module: ModuleOp, args: ArgBlock, runs: int, target: TargetDescription, name: str = ""
+) -> list[float]:
+    """The median seconds of each nest, group, loop or kernel over some runs, in the order in which they run;
+    of several stages, those of the stage with a name.
 
     The runs do what the routine does: they write its nodes. A first one, which warms up, is not counted.
     """
-    clocked = Clocked(module, args, target)
+    clocked = Clocked(module, args, target, name)
     clocked.run()
     spent, seconds = np.zeros((runs, len(clocked.own))), np.zeros(runs)
     for k in range(runs):
