@@ -19,14 +19,13 @@ def check_in_flight(steps: Sequence[Operation], stored_by: Stored) -> None:
     """
     in_flight: dict[tuple[SSAValue, ...], CollectiveBase] = {}
     for step in steps:
-        is_phase = isinstance(step, CollectiveBase) and step.phase is not None
-        if is_phase and step.is_wait:
+        if isinstance(step, CollectiveBase) and step.is_wait:
             started = in_flight.pop(tuple(step.arrays), None)
             if started is None or (started.kind, started.mesh) != (step.kind, step.mesh):
                 raise VerifyException(f"`{step.head}` waits for what was not started")
         for other in in_flight.values():
             _check_apart(step, other, stored_by)
-        if is_phase and not step.is_wait:
+        if isinstance(step, CollectiveBase) and step.phase is not None and not step.is_wait:
             in_flight[tuple(step.arrays)] = step
     for started in in_flight.values():
         raise VerifyException(f"`{started.head}` is not waited for")

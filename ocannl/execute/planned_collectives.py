@@ -106,12 +106,13 @@ class FoundCollective:
     @staticmethod
     def of_bucket(step: loops.CollectiveOp) -> FoundCollective:
         """Several sums or gathers by one exchange."""
-        exchange, line, names = _exchange(step), location_text(step) or "", joined_in(step)
+        exchange, line = _exchange(step), location_text(step) or ""
+        first, *others = joined_in(step)
         kind: Kind = "all_gather" if step.gathers else "all_reduce"
         if step.sums and step.kind.data == "all_to_all":
             kind = "reduce_scatter"
         size = byte_size(declaration(step.arrays[0])) if step.gathers else exchange[1]
-        operand = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+        operand = f"{first} and {len(others)} more" if others else first
         return FoundCollective(kind, operand, step.mesh.data, size, step.location, line, (exchange,))
 
     def key(self, exchange: Exchange) -> tuple[int, str, str, int]:

@@ -11,6 +11,8 @@ from support.mesh_programs import POINTS, TARGETS, mlp, perceptron, recurrent
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.program.extract import extract
 
 Values = Mapping[str, NDArray[Any]]
 
@@ -79,3 +81,17 @@ def test_the_text_of_a_routine_is_that_for_its_mesh(monkeypatch: pytest.MonkeyPa
         assert any(name.endswith("bucket_rows") for name in nodes)
         ctx.init_params(loss)
         routine()
+
+
+def test_layers_that_exchange_something_are_compiled_once() -> None:
+    """Passes after `partition` do not run on folded layers first."""
+    h = oc.data(POINTS, label="x", shard={"batch": "data"})
+    for k in range(6):
+        h = oc.tanh(oc.param(f"w{k}", output=4) @ h)
+    program = extract(train.grad_update((h**2).sum()).statements, "step")
+    program.routine.set_mesh({"data": 2})
+    seen: list[str] = []
+    run_passes(program.module, PIPELINES["cpu"], observe=lambda name, *_: seen.append(name))
+    names = [each.name for each in PIPELINES["cpu"]]
+    folded, partitioned = names.index("fold-layers"), names.index("partition")
+    assert seen == [*names[:partitioned], *names[folded:]]
