@@ -104,7 +104,7 @@ def pictures_of_steps(
 
 
 def _with_stages(found: Sequence[Sequence[T]]) -> list[tuple[T, str]]:
-    """The items of all stages, each with the beginning of its label, which is empty where there is one stage."""
+    """The items of all stages, each with the beginning of its label: nothing where there is one stage."""
     names = [f"stage {k}: " for k in range(len(found))] if len(found) > 1 else [""]
     return [(own, name) for of_stage, name in zip(found, names, strict=True) for own in of_stage]
 
