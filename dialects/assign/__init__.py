@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.assign.collective import CollectiveBase
 from ocannl.dialects.assign.in_flight import check_in_flight
-from ocannl.dialects.assign.node import NodeOp
+from ocannl.dialects.assign.node import NodeOp, check_writable
 from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, extremes_within
 from ocannl.dialects.index.linear import (
@@ -175,6 +175,7 @@ class AccumOp(OwnOperation):
         return cls(lhs, lhs_map, combination, space, accum, reset, [*zip(ids, maps, strict=True)])
 
     def verify_(self) -> None:
+        check_writable(self.lhs)
         if self.accum is not None:
             check_accumulator(self.accum.data)
         maps = len(self.maps) + (0 if self.id_maps is None else len(self.id_maps.data))
@@ -239,6 +240,7 @@ class RangeOp(UnaryOp):
     lhs = operand_def(MemRefType)
 
     def verify_(self) -> None:
+        check_writable(self.lhs)
         if len(memref_shape(self.lhs)) != 1:
             raise VerifyException("a range has one axis")
 
@@ -267,6 +269,7 @@ class UniformOp(OwnOperation):
         return cls(lhs, stream, parse_defined_operand(parser))
 
     def verify_(self) -> None:
+        check_writable(self.lhs)
         assert isa(self.lhs.type, MemRefType[Attribute])
         element = self.lhs.type.get_element_type()
         if not is_float(element):

@@ -12,6 +12,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.assign.node import check_writable
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.op_helpers import OwnOperation, given, parse_defined_operand, print_parts
 from ocannl.dialects.routine import enclosing_routine
@@ -157,6 +158,8 @@ class CollectiveBase(OwnOperation):
             raise VerifyException("a message has one node, other exchanges have two")
         if len({*self.arrays}) != len(self.arrays):
             raise VerifyException("the target is another node than the source")
+        for node in self.written:
+            check_writable(node)
         if routine is None:
             return
         if self.mesh.data not in routine.mesh_sizes:

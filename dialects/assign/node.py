@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, NoneAttr, StringAttr, UnitAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -17,7 +17,8 @@ from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, parse_splits, sp
 from ocannl.dialects.ir.op_helpers import OwnOperation, fill, given, operation_definition, print_parts, string
 from ocannl.dialects.scalar.arrays import check_array
 
-OWN_MEMORY = ("on_device", "constant")
+CONSTANT = "constant"
+OWN_MEMORY = ("on_device", CONSTANT)
 KEPT = "kept"
 LARGEST_SIZE = 2**63 - 1
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY, KEPT)
@@ -115,3 +116,10 @@ class NodeOp(OwnOperation):
             raise VerifyException(f"only a local node is inlined, this one is {self.mode.data}")
         if self.offset is not None and self.offset.data < 0:
             raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
+
+
+def check_writable(node: SSAValue) -> None:
+    """Raises `VerifyException` for a node that no routine writes."""
+    owner = node.owner
+    if isinstance(owner, NodeOp) and owner.mode.data == CONSTANT:
+        raise VerifyException(f"{owner.label.data!r} is {CONSTANT}, which no routine writes")

@@ -13,7 +13,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign.collective import CollectiveBase
-from ocannl.dialects.assign.node import OWN_MEMORY, NodeOp
+from ocannl.dialects.assign.node import OWN_MEMORY, NodeOp, check_writable
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import (
@@ -190,6 +190,8 @@ class RepeatBase(OwnOperation):
             type: Attribute = own[label].result.type
             if node.type != type:
                 raise VerifyException(f"{label!r} is a {type}, bound to a {node.type}")
+        for node in self.written:
+            check_writable(node)
         written = {node for node in self.written if list(bound.values()).count(node) > 1}
         for label, node in bound.items():
             if node in written:

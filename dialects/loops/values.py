@@ -27,6 +27,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
+from ocannl.dialects.assign.node import check_writable
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.linear import (
     POSITION,
@@ -162,6 +163,7 @@ class StoreOp(OwnOperation):
         return store
 
     def verify_(self) -> None:
+        check_writable(self.node)
         if self.value.type != loaded_type(self.node):
             raise VerifyException(f"stores {self.value.type} into a node of {element_type(self.node)}")
         parent = self.parent_op()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocannl.dialects import texpr
-from ocannl.dialects.ir.errors import DeviceError, OcannlError, at_line
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.routine import MICROBATCH, IndicesAttr
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr, placement_in
 from ocannl.execute.nodes import Nodes
+from ocannl.passes.texpr.partition.asked_axes import check_axes
 from ocannl.program.extract import ExtractedRoutine
 from ocannl.program.location import here
 from ocannl.program.mesh import Mesh
@@ -51,7 +52,7 @@ def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]
     """
     if not mesh:
         return
-    check_axes(program, mesh)
+    check_axes(program.routine, mesh)
     program.routine.properties["mesh"] = IndicesAttr(tuple(mesh.items()))
     for value, copy in program.copies.items():
         op = copy.owner
@@ -65,16 +66,6 @@ def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]
                 asked = tuple(own for own in placement_in(op).asked or () if own[0] == MICROBATCH)
                 stage = memory.stages[0] if len(memory.stages) == 1 else None
                 op.properties["placement"] = PlacementAttr(Placement((*given, *asked), stage=stage))
-
-
-def check_axes(program: ExtractedRoutine, mesh: Mapping[str, int]) -> None:
-    for op in program.routine.walk():
-        placement = op.properties.get("placement")
-        if isinstance(placement, PlacementAttr):
-            for name, _ in placement.data.asked or ():
-                if name not in (*mesh, MICROBATCH):
-                    axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())
-                    raise OcannlError(at_line(op, f'the mesh ({axes}) has no axis "{name}"'))
 
 
 def refuse_mesh(device: Device, done: str) -> None:

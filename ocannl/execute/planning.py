@@ -8,7 +8,6 @@ from typing import Protocol, TypeAlias
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.execute.machines import Machine, machine_of
-from ocannl.execute.meshes import check_axes
 from ocannl.execute.plan import Plan
 from ocannl.execute.planned_collectives import CollectivePlanner, FoundCollective, called, found_in
 from ocannl.execute.planned_memory import memory_of
@@ -20,6 +19,7 @@ from ocannl.passes.analysis.target import DEFAULT_TARGET
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
+from ocannl.passes.texpr.partition.asked_axes import check_axes
 from ocannl.passes.texpr.split_stages.split_stages import SplitStagesPass
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
@@ -77,7 +77,7 @@ class _Planning:
         self.needed, self.works = list[Products](), list[list[StepWork]]()
         """Of each stage; without stages there is one."""
         self.program = extract(code.statements, self.name)
-        check_axes(self.program, mesh.sizes)
+        check_axes(self.program.routine, mesh.sizes)
         self.program.routine.set_mesh(mesh.program_axes)
         # Programs with collectives are compiled with all of their layers.
         passes = [p for p in passes_until(PIPELINE, "loops") if p is not FoldLayersPass]

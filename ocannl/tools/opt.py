@@ -11,11 +11,12 @@ from inspect import signature
 from typing import IO, ClassVar, TypeVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
+from xdsl.traits import SymbolTable
 from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
 from xdsl.utils.target import Target
@@ -85,6 +86,24 @@ class CTarget(Target):
         output.write(to_c(module))
 
 
+def decoded(data: bytes, name: str, first_line: int) -> str:
+    """The text of UTF-8 that begins at a line of a file, with or without a byte order mark.
+
+    Raises `InputError` with the place of a byte that is none of it.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line, column = before.count(b"\n") + first_line, len(before) - (before.rfind(b"\n") + 1) + 1
+        wrong = data[error.start]
+        raise InputError(f"{name}:{line}:{column}: the text is not UTF-8: byte 0x{wrong:02x}") from None
+
+
+class InputError(Exception):
+    """An input that is no text."""
+
+
 class UsageError(Exception):
     """A name on the command line that is unknown."""
 
@@ -94,12 +113,25 @@ def verify(module: ModuleOp) -> None:
 
     All definitions are verified first, since the verifier of an operation may read those inside it.
     """
+    check_symbols(module)
     for op in module.walk():
         if isinstance(op, IRDLOperation):
             _verify(op, op.get_irdl_definition().verify)
     for op in module.walk():
         _verify(op, lambda op: op.verify(verify_nested_ops=False))
     check_defined(module.body, set())
+
+
+def check_symbols(module: ModuleOp) -> None:
+    """Raises `VerifyException` at the second definition of a symbol."""
+    for table in module.walk():
+        if table.has_trait(SymbolTable):
+            known: set[str] = set()
+            for op in (op for region in table.regions for block in region.blocks for op in block.ops):
+                name = op.get_attr_or_prop("sym_name")
+                if isinstance(name, StringAttr) and name.data in known:
+                    raise VerifyException(at_line(op, f"`{op.name}`: @{name.data} is defined twice"))
+                known.update([name.data] if isinstance(name, StringAttr) else [])
 
 
 def _verify(op: OpT, check: Callable[[OpT], None]) -> None:
@@ -151,7 +183,7 @@ class OptMain(xDSLOptMain):
         self._offset = 0
 
     def _parse_mlir(self, stream: IO[bytes]) -> ModuleOp:
-        text = stream.read().decode()
+        text = decoded(stream.read(), self.get_input_name(), self._offset + 1)
         parser = LocatingParser(self.ctx, text, self.get_input_name(), self._offset + 1)
         return parser.parse_module(not self.args.no_implicit_module)
 
@@ -255,12 +287,12 @@ def main(args: Sequence[str] | None = None) -> int:
     given = [arg for arg in (sys.argv[1:] if args is None else args) if arg != "-"]
     try:
         OptMain("The passes of ocannl and xDSL over text", given).run()
-    except (ParseError, DiagnosticException, ArgSpecParseError, UsageError, OutputError) as error:
+    except (ParseError, DiagnosticException, ArgSpecParseError, InputError, UsageError, OutputError) as error:
         if sys.stdout is not None and not isinstance(error, OutputError):
             sys.stdout.flush()
         print(f"error: {error}".rstrip(), file=sys.stderr)
         return 1
-    except (FileNotFoundError, IsADirectoryError, PermissionError, UnicodeDecodeError) as error:
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         print(f"error: cannot read the input: {error}", file=sys.stderr)
         return 1
     return 0

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp
+from ocannl.dialects.routine import MICROBATCH
+from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.axes import Axis
-from ocannl.dialects.texpr.placement import AskedAxis
+from ocannl.dialects.texpr.placement import AskedAxis, PlacementAttr
 from ocannl.dialects.texpr.tensor_type import shape_of
+
+
+def check_axes(routine: TexprRoutineOp, mesh: Mapping[str, int]) -> None:
+    """Raises `OcannlError` for placements over axes that the mesh has not."""
+    for op in routine.walk():
+        placement = op.properties.get("placement")
+        if isinstance(placement, PlacementAttr):
+            for name, _ in placement.data.asked or ():
+                if name not in (*mesh, MICROBATCH):
+                    axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())
+                    raise OcannlError(at_line(op, f'the mesh ({axes}) has no axis "{name}"'))
 
 
 def asked_axis(op: TensorOp, asked: AskedAxis, mesh: str) -> int:

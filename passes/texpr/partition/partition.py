@@ -15,6 +15,7 @@ from ocannl.dialects.texpr.scan import nested
 from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.analysis.infer_placements.problem import Placements
 from ocannl.passes.analysis.infer_placements.solver import ImpossiblePlacement, solve
+from ocannl.passes.texpr.partition.asked_axes import check_axes
 from ocannl.passes.texpr.partition.in_time import keep_memory_whole
 from ocannl.passes.texpr.partition.program import Program
 from ocannl.passes.texpr.partition.rewriting import Rewriting
@@ -61,6 +62,8 @@ class PartitionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for routine in op.body.block.ops:
             if isinstance(routine, TexprRoutineOp):
+                if routine.mesh_sizes:
+                    check_axes(routine, routine.mesh_sizes)
                 for mesh, ranks in routine.mesh_sizes.items():
                     if ranks > 1 and mesh != STAGE and f"{mesh}.rank" not in routine.ranges:
                         if mesh == MICROBATCH:

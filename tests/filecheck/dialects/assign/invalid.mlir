@@ -291,3 +291,41 @@ assign.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: a node has no memory space, found 1 : i32
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" constant : memref<4xf32>
+  assign.accum %x[i] = 1.0 over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: 'x' is constant, which no routine writes
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" constant : memref<4xf32>
+  assign.range %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.range`: 'x' is constant, which no routine writes
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" constant : memref<4xf32>
+  %n = assign.node "n" on_device : memref<f32>
+  assign.uniform %x "u#1" at %n
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.uniform`: 'x' is constant, which no routine writes
+
+// -----
+
+assign.routine @r indices (data.rank = 2) mesh (data = 2) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %y = assign.node "y" constant : memref<2x4xf32>
+  assign.collective all_gather %y from %x over "data"
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.collective`: 'y' is constant, which no routine writes

@@ -29,7 +29,7 @@ assign.routine @nodes {
 // CHECK-NEXT:    assign.accum %y[i] = %y[i] over (i = 0)
 // CHECK-NEXT:    assign.range %y
 // CHECK-NEXT:    assign.uniform %y "u#1" at %e
-// CHECK-NEXT:    assign.uniform %x "u#2" second at %z
+// CHECK-NEXT:    assign.uniform %y "u#2" second at %z
 // CHECK-NEXT:  }
 assign.routine @code indices (step_n, batch_n = 8) {
   %x = assign.node "x" constant : memref<8x4xf32>
@@ -44,5 +44,5 @@ assign.routine @code indices (step_n, batch_n = 8) {
   assign.accum %y[i] = %y[i] over (i = 0)
   assign.range %y
   assign.uniform %y "u#1" at %e
-  assign.uniform %x "u#2" second at %z
+  assign.uniform %y "u#2" second at %z
 }

@@ -164,3 +164,16 @@ assign.routine @r indices (step = 2) {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `assign.repeat`: what a body is given are nodes
+
+// -----
+
+assign.routine @b indices (t = 4) {
+  %x = assign.node "x" on_device : memref<2xf32>
+  assign.accum %x[i] = 1.0 over (i = 2)
+}
+assign.routine @r {
+  %s = assign.node "s" constant : memref<2xf32>
+  assign.repeat @b t = 4 ("x" = %s)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.repeat`: 's' is constant, which no routine writes

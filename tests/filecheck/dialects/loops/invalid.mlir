@@ -921,3 +921,15 @@ loops.func @f mesh (data = 2) {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: `loops.collective` touches what `start all_gather` is still receiving
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" constant : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %c = arith.constant 1.0 : f32
+    loops.store %c, %x[i]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: 'x' is constant, which no routine writes

@@ -244,3 +244,41 @@ def test_a_string_without_an_end(text: str, opt: Opt):
     done = opt(text)
     assert done.code == 1
     assert "End of file reached before closing string literal" in done.err
+
+
+class TestEncodings:
+    PROGRAM = "texpr.routine @r {\n}\n"
+
+    @pytest.mark.parametrize(
+        ("before", "line", "column"), [(b"", 1, 1), (b"// \n", 2, 1), ("// é ".encode(), 1, 7)]
+    )
+    def test_a_byte_that_is_not_utf8_has_its_place(self, before: bytes, line: int, column: int, opt: Opt):
+        done = opt(before + b"\xe9\n" + self.PROGRAM.encode())
+        check_report(done)
+        assert f":{line}:{column}: the text is not UTF-8: byte 0xe9" in done.err
+
+    def test_lines_of_parts_of_a_file_go_on(self, opt: Opt):
+        done = opt(self.PROGRAM.encode() + b"// -----\n\xff", "--split-input-file")
+        assert ":4:1: the text is not UTF-8" in done.err
+
+    def test_a_byte_order_mark_is_no_text(self, opt: Opt):
+        done = opt("\ufeff" + self.PROGRAM)
+        assert (done.code, done.out) == (0, opt(self.PROGRAM).out)
+
+    def test_lines_may_end_as_on_windows(self, opt: Opt):
+        done = opt((self.PROGRAM + "// end\n").replace("\n", "\r\n"))
+        assert (done.code, done.out) == (0, opt(self.PROGRAM).out)
+
+
+@pytest.mark.parametrize("module", ["{}", "builtin.module {{\n{}}}\n"])
+def test_a_second_definition_has_its_place(module: str, opt: Opt):
+    done = opt(module.format("texpr.routine @r {\n}\ntexpr.routine @s {\n}\nassign.routine @r {\n}\n"))
+    check_located(done)
+    assert f":{6 if module != '{}' else 5}:1: `assign.routine`: @r is defined twice" in done.err
+
+
+def test_a_mesh_has_the_axes_that_are_named(opt: Opt):
+    line = '%y = texpr.data "y" shard <"model" = batch> : !texpr.tensor<4 | 3, f32>\n    texpr.forward %y'
+    text = ROUTINE.format(line).replace("@r", "@r mesh (data = 2)")
+    done = opt(text, "-p", "cpu")
+    assert ':5:5: the mesh (data = 2) has no axis "model"' in done.err
