@@ -21,7 +21,7 @@ from ocannl.program.location import here
 from ocannl.program.memory_parts import Part
 from ocannl.program.other_shape import other_shape
 from ocannl.program.state import Held
-from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, way_to_memory
 from ocannl.program.values import is_memory, memory_key
 from ocannl.runtime.cuda.gpu import SharedMemory
 from ocannl.runtime.device import Device
@@ -127,7 +127,8 @@ class TensorMemory(ABC):
         found = as_tensor(tensor)
         if not is_memory(found.ir_value):
             message = f"`{found.label}` is an expression, not memory: only memory is set or shared"
-            raise OcannlError(here(message))
+            way = way_to_memory(found)
+            raise OcannlError(here(message if way is None else f"{message}; {way}"))
         if found.ir_value.merged is not None:
             message = f"`{found.label}` is a merge buffer, with the value of another context"
             raise OcannlError(here(f"{message}: it is set, and shared, there"))

@@ -47,7 +47,7 @@ from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.stages import stage_text, view_statements
 from ocannl.program.static_index import StaticIndex, tagged
-from ocannl.program.values import Value, is_memory
+from ocannl.program.values import Value, is_memory, kept_parameter
 from ocannl.viewer.show import Viewable
 
 
@@ -200,8 +200,11 @@ class Tensor(
 
     @property
     def grad(self) -> Tensor:
-        """The gradient node, of the tensor's shape: memory that `backprop` adds to."""
-        return Tensor(graph.memory_of_tensor(self.ir_value, texpr.GradOp))
+        """The gradient node, of the tensor's shape: memory that `backprop` adds to. Of a parameter that is
+        kept in a wider float than it is used in, that of what is kept.
+        """
+        kept = kept_parameter(self.ir_value)
+        return Tensor(graph.memory_of_tensor(kept or self.ir_value, texpr.GradOp))
 
     @grad.setter
     def grad(self, updated: Tensor) -> None:
@@ -447,13 +450,22 @@ def _text(tensor: Tensor) -> str:
     return tensor_name(tensor.ir_value).removeprefix("(").removesuffix(")")
 
 
+def way_to_memory(tensor: Tensor) -> str | None:
+    """The words for an error that say what to set in place of a parameter as products see it."""
+    kept = kept_parameter(tensor.ir_value)
+    if kept is None:
+        return None
+    label = Tensor(kept).label
+    return f"it is a parameter as products see it, and oc.params({label})[{label!r}] is what is kept"
+
+
 def as_memory(target: TensorLike) -> Value:
     """The value of a tensor that can be assigned. Raises `OcannlError` for an expression."""
     tensor = as_tensor(target)
     if not is_memory(tensor.ir_value):
         text = _text(tensor)
         only = "only memory is assigned (parameters, data, nodes, gradients, values)"
-        way = f"oc.where(condition, value, {text}) gives it other elements"
+        way = way_to_memory(tensor) or f"oc.where(condition, value, {text}) gives it other elements"
         raise OcannlError(here(f"`{text}` is an expression, and {only}; {way}"))
     if tensor.ir_value.merged is not None:
         message = f"`{tensor.label}` is a merge buffer, with the value of another context"

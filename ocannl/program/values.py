@@ -196,6 +196,14 @@ def is_memory(value: SSAValue) -> bool:
     return isinstance(value.owner, texpr.MemoryOp | texpr.OfOp)
 
 
+def kept_parameter(value: Value) -> Value | None:
+    """The memory of a parameter of which a value is what products see, in a narrower float."""
+    if not isinstance(value.op, texpr.ApplyOp) or value.op.compute is None:
+        return None
+    (kept,) = values_of(value.op)
+    return kept if is_memory(kept) else None
+
+
 def memory_key(value: Value) -> tuple[Value, bool]:
     """The value that owns the memory of a value, and whether the memory is its gradient."""
     op = value.op

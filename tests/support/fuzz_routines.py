@@ -1,12 +1,12 @@
 """Runs random routines with each load and store checked to be inside of its array.
 
-    OCANNL_CHECK=1 python -m support.fuzz_routines 100000 --seed 1      # in tests/
+    python -m support.fuzz_routines 100000 --seed 1      # in tests/
 
 A routine has expressions, products, gathers, parts, updates of memory by static indices, and gradients; it is
-called and looped over. An access outside of an array raises `oc.DeviceError`; ids that are no positions are
-told, and go on. Some have `Features`, too. All values are compared with NumPy's. Several are compiled
-together, for one of several processors: where something fails, each is run alone. `fuzz_steadily` runs
-programs of `random_systems` beside them.
+called and looped over. Some have `Features`, too, and some scans and parameters that are trained from run to
+run. An access outside of an array raises `oc.DeviceError`; ids that are no positions are told, and go on. All
+values are compared with NumPy's. Several are compiled together, for one of several processors: where
+something fails, each is run alone. `fuzz_steadily` runs programs of `random_systems` beside them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from . import random_systems
 from .random_arithmetic import features as arithmetic
 from .random_features import Feature, Features
 from .random_routines import COUNT, Derivative, Known, Routine
+from .random_updates import updates
 
 # The processors that code is for: what a machine lacks is not run there.
 TARGETS = (None, None, "x86-64-v3", "x86-64-v2")
 FEATURES, ARITHMETIC = 0.3, 0.3
 """The shares of routines with a feature, and with one of arithmetic."""
+UPDATES, EPOCHS = 0.15, 2
+"""The share of routines with memory that each run goes on with, and the runs through all slices."""
 SYSTEMS = 0.04
 """The share of programs that run alone."""
 UNCHECKED = 0.3
@@ -40,12 +43,12 @@ def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
     chance = np.random.default_rng(seeds[0])
     target = TARGETS[chance.integers(len(TARGETS))]
     # Checked code adds up products in plain loops, so some routines are not checked.
-    own = {"OCANNL_CHECK": "0"} if chance.random() < UNCHECKED else {}
-    with patch.dict(os.environ, own):
+    is_checked = chance.random() >= UNCHECKED
+    with patch.dict(os.environ, {"OCANNL_CHECK": str(int(is_checked))}):
         threads, winograd = int(chance.integers(1, 3)), bool(chance.random() < 0.7)
         ctx = oc.Context.cpu(threads=threads, target=target, winograd=winograd)
     i, features, known = oc.index("i", COUNT), list[Feature](), list[Known]()
-    derivatives = list[Derivative]()
+    derivatives, trained = list[Derivative](), list[Feature]()
     try:
         with oc.code("random") as code:
             for seed in seeds:
@@ -55,18 +58,20 @@ def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
                 derivatives += routine.derivatives
                 features += Features(own).some(int(own.random() < FEATURES))
                 features += arithmetic(own) if own.random() < ARITHMETIC else []
+                trained += updates(own, 1 + EPOCHS * COUNT) if own.random() < UPDATES else []
             for feature in features:
                 oc.run(oc.forward(feature.value))
         step = ctx.compile(code)
+        ctx.init_params(code)
         step(i=0)
-        step.run_loop(epochs=2)
+        step.run_loop(epochs=EPOCHS)
     except oc.OcannlError as error:
         if "is outside of 0 to" not in str(error):
             raise
         told = True
     else:
         told = False
-    for feature in features:
+    for feature in features if told else features + trained:
         feature.check(ctx[feature.value])
     # The run that tells of ids is the last one.
     for one in known[1::2] if told else known:

@@ -18,6 +18,7 @@ from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from .random_arithmetic import features
 from .random_features import Features
 from .random_routines import COUNT, Routine
+from .random_updates import updates
 
 Array = NDArray[Any]
 TIMEOUT = 300.0
@@ -204,10 +205,13 @@ def emulated(chance: Generator) -> None:
     arch = str(chance.choice(["sm_80", DEFAULT_ARCH, "sm_90a"]))
     ctx = oc.Context.emulated_gpu(check=True, shuffle=int(chance.integers(9)), arch=arch)
     with oc.code("random") as code:
-        found = features(chance) if chance.random() < 0.4 else Features(chance).some(1)
+        makers = (lambda: features(chance), lambda: Features(chance).some(1), lambda: updates(chance, 1))
+        found = makers[chance.choice(3, p=(0.35, 0.5, 0.15))]()
         for feature in found:
             oc.run(oc.forward(feature.value))
-    ctx.compile(code)()
+    step = ctx.compile(code)
+    ctx.init_params(code)
+    step()
     for feature in found:
         feature.check(ctx[feature.value])
 

@@ -71,6 +71,32 @@ class TestPrecision:
         ctx.init_params(w + b)
         assert (ctx[w].dtype, ctx[b].dtype) == (oc.bfloat16, np.float32)
 
+    def test_the_gradient_is_that_of_what_is_kept(self):
+        with oc.precision(oc.float32, compute=oc.bfloat16):
+            w = oc.param("w", np.array([1.001, 2.0], np.float32))
+        loss = (w * w).sum()
+        ctx = oc.Context.cpu(1)
+        with oc.code() as clipped:
+            oc.run(train.grad_update(loss))
+            w.grad *= 0.5
+        step = ctx.compile(clipped + train.sgd_update(loss, learning_rate=1.0))
+        ctx.init_params(loss)
+        step()
+        np.testing.assert_allclose(ctx[w.grad], [1.0, 2.0], rtol=1e-2)
+        np.testing.assert_allclose(ctx[oc.params(w)["w"]], [0.001, 0.0], atol=1e-6)
+        assert ctx[w.grad].dtype == np.float32
+
+    def test_what_is_kept_is_what_is_set(self):
+        with oc.precision(oc.float32, compute=oc.bfloat16):
+            w = oc.param("w", np.ones(2, np.float32))
+        ctx = oc.Context.cpu(1)
+        with pytest.raises(oc.OcannlError, match=r"oc\.params\(w\)\['w'\] is what is kept"):
+            ctx[w] = np.zeros(2, np.float32)
+        with oc.code(), pytest.raises(oc.OcannlError, match=r"oc\.params\(w\)\['w'\] is what is kept"):
+            w[...] = 0
+        ctx[oc.params(w)["w"]] = np.full(2, 1.001, np.float32)
+        np.testing.assert_array_equal(ctx[w], np.ones(2))
+
     def test_outside_it_is_inferred(self):
         with oc.precision(oc.bfloat16):
             pass

@@ -9,6 +9,8 @@ import pytest
 from steps import PROBLEMS
 from steps_ocannl import Runs
 from support.fuzz_routines import fuzz
+from support.random_features import Feature
+from support.random_updates import narrow_parameters, trained_scan
 from support.targets.functions import PROGRAMS
 
 import ocannl as oc
@@ -51,9 +53,21 @@ def test_programs_touch_what_is_theirs(checked: oc.Context, name: str):
         np.testing.assert_array_equal(found[key], value)
 
 
-def test_random_routines_touch_what_is_theirs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OCANNL_CHECK", "1")
+def test_random_routines_touch_what_is_theirs():
     fuzz(5, seed=0)
+
+
+@pytest.mark.parametrize("make", [trained_scan, narrow_parameters])
+def test_random_updates(checked: oc.Context, make: Callable[[np.random.Generator, int], list[Feature]]):
+    """What is trained goes on from run to run as in NumPy."""
+    with oc.code("random") as code:
+        found = [feature for seed in range(2) for feature in make(np.random.default_rng(seed), 3)]
+    step = checked.compile(code)
+    checked.init_params(code)
+    for _ in range(3):
+        step()
+    for feature in found:
+        feature.check(checked[feature.value])
 
 
 def test_gradients_of_attention_in_one_routine(monkeypatch: pytest.MonkeyPatch):
@@ -84,8 +98,7 @@ def test_gradients_of_attention_in_one_routine(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.exhaustive
-def test_many_random_routines_touch_what_is_theirs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OCANNL_CHECK", "1")
+def test_many_random_routines_touch_what_is_theirs():
     fuzz(100_000, seed=1)
 
 
