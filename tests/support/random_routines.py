@@ -185,7 +185,11 @@ class Routine:
         same = [other for other in self.pool if str(other.tensor.shape) == str(t.tensor.shape)]
         other = same[self.chance.integers(len(same))]
         ours, theirs = self.among(PAIRS)
-        return ours(t.tensor, other.tensor), theirs(t.values, other.values)
+        values = theirs(t.values, other.values)
+        if other.tensor.dtype.itemsize < t.tensor.dtype.itemsize:
+            # What is computed of the narrow operand alone is rounded where it is read twice.
+            values = np.concatenate([values[:1], rounded(values, other.tensor.dtype, self.chance)[1:]])
+        return ours(t.tensor, other.tensor), values
 
     def along(self, t: Known) -> tuple[oc.Tensor, Array] | None:
         if not t.tensor.ndim:
