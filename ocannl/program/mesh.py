@@ -28,7 +28,7 @@ class Mesh:
 
     Attributes:
         sizes: the number of ranks along each axis, by its name.
-        microbatches: the number of microbatches of a run.
+        microbatches: the number of microbatches of a run, at most 1024.
     """
 
     def __init__(

@@ -31,6 +31,9 @@ ELSEWHERE = {
     "p": ("rate", "dropout_rate"),
 }
 
+NUMPYS = {"axis", "out"}
+"""Arguments that NumPy's reductions give to the method of their name, always."""
+
 
 def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
     """Makes public functions, and constructors and methods of public classes, raise `ArgumentError` for
@@ -108,6 +111,9 @@ def _misfit(
     taken = [name for name in signature.parameters if name not in ("self", "cls")]
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:
+        if set(named) >= NUMPYS:
+            called = _called(function)
+            return f"np.{called} is of arrays: write oc.{called}(t), with axes= in place of axis="
         why = f"there is no argument `{unknown[0]}`."
         if near := _near(unknown[0], taken):
             return f"{_called(function)}: there is no argument `{unknown[0]}`; did you mean `{near}`?"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from reprlib import repr as short
 from typing import Any, cast
 
+import numpy as np
+
 from ocannl.program.arithmetic import Arithmetic
 from ocannl.program.arrays import is_array
 
@@ -18,7 +20,7 @@ def no_tensor(value: object) -> str:
         if has_tensors(items):
             return f'a {kind} of tensors: oc.stack([...], axis="batch") makes one tensor of them'
         return f"the {kind} {short(items)}: write `oc.data({short(items)})`"
-    if is_array(value):
+    if is_array(value) and not isinstance(value, np.generic):
         return f"an array ({kind}): write `oc.data(array)`"
     return short(value) if value is None or isinstance(value, str) else f"an object of type {kind}"
 

@@ -14,10 +14,11 @@ Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    """Whether a value is a number of Python or NumPy."""
-    return isinstance(value, (int, float, np.number, np.bool_, *SMALL_SCALARS)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    )
+    """Whether a value is a real number of Python or NumPy, or an array of one."""
+    if isinstance(value, np.generic | np.ndarray):
+        is_small = value.dtype.type in SMALL_SCALARS
+        return value.ndim == 0 and (is_small or value.dtype.kind in "biuf")
+    return isinstance(value, (int, float, *SMALL_SCALARS))
 
 
 def is_truth(value: object) -> bool:

@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
+from ocannl.dialects.shapes.spec import RowSpec
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, DataOp, ParamOp, RangeOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
@@ -29,6 +30,9 @@ from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
 # The characters of an operation that a message begins with.
 MOST_SHOWN = 60
+
+# The letters from which on a word in a spec may be meant as a name.
+SHORTEST_NAME = 3
 
 # The separator after each row in the text of a shape.
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
@@ -218,7 +222,14 @@ def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> st
         return None
     wanted, name = _counted(len(row.axes), place.kind), tensor_name(place.value)
     own = f"{'at least ' if known.var else ''}{known.known}" if known.known else "none"
-    return f"its slot `{slot}` has {wanted}, `{name}` has {own}"
+    return f"its slot `{slot}` has {wanted}, `{name}` has {own}{_letters(row, slot)}"
+
+
+def _letters(row: RowSpec, slot: str) -> str:
+    """The words for a row whose axes of one letter may be meant as the names of fewer."""
+    are_letters = all(len(str(axis)) == 1 for axis in row.axes)
+    has_word = any(len(word) >= SHORTEST_NAME for word in re.findall(r"[^\W\d]+", slot))
+    return "; without a comma each letter is an axis" if row.axes and are_letters and has_word else ""
 
 
 def _counted(count: int, kind: RowKind) -> str:

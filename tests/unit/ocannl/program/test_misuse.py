@@ -29,6 +29,7 @@ ANY_TYPE: Any = np.int8
 IDS: Any = np.arange(2)
 NN: Any = nn
 TRAIN: Any = train
+ANY_ARRAYS: Any = np
 ARRAY: Any = np.ones(3)
 LIST: Any = [1.0, 2.0]
 LONG: Any = [[1.0] * 30]
@@ -60,7 +61,8 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: x[ANY_TYPE], "is indexed by integers, slices, `...`, oc.index, ids and NumPy masks"),
     (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found "),
     (lambda ctx, x: ANY.sum(x, axis=0), "there is no argument `axis`"),
-    (lambda ctx, x: np.mean(ANY.relu(x), axis=0), "there is no argument `axis`"),
+    (lambda ctx, x: np.mean(ANY.relu(x), axis=0), "np.mean is of arrays: write oc.mean(t), with axes="),
+    (lambda ctx, x: np.max(x * 2), "np.max is of arrays: write oc.max(t), with axes="),
     (lambda ctx, x: len(oc.data(1.0)), "`data` is a single number: it has no length"),
     (lambda ctx, x: ANY.relu(x).max(keepdims=True), "there is no argument `keepdims`"),
     (
@@ -81,6 +83,10 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: x * LONG, "the list [[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ...]]: write"),
     (lambda ctx, x: ANY.maximum(x, 1) + NONE, "a tensor does not combine with None"),
     (lambda ctx, x: ANY.relu({}), "expected a tensor or a number, found an object of type dict"),
+    (lambda ctx, x: x * ANY_ARRAYS.complex64(1j), "does not combine with an object of type complex64"),
+    (lambda ctx, x: ANY.where(x > 0, ANY_ARRAYS.complex128(1), 0), "found an object of type complex128"),
+    (lambda ctx, x: x * ANY_ARRAYS.timedelta64(1, "s"), "combine with an object of type timedelta64"),
+    (lambda ctx, x: x * ANY_ARRAYS.array(1j), "does not combine with an array (ndarray)"),
 ]
 
 

@@ -262,3 +262,13 @@ texpr.routine @r {
 // CHECK-NEXT: ^
 // CHECK-NEXT: x: 3    (its output axes)
 // CHECK-NEXT: ^
+
+// -----
+
+// Without a comma, names are letters.
+texpr.routine @f {
+  %x = texpr.data "x" : !texpr.tensor<4 | 3, f32>
+  %y = texpr.apply add= %x logic "batch | feature => batch |" : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: its slot `batch | feature` has 5 batch axes, `x` has 1; without a comma each letter is an axis
