@@ -22,7 +22,7 @@ from ocannl.runtime.host.processor import host, triple_of
 from ocannl.runtime.host.split_module import split_module
 from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.llvm_parser import InternalError, parse_llvm
-from ocannl.runtime.locks import once, without_llvm_lock
+from ocannl.runtime.locks import without_llvm_lock
 from ocannl.runtime.systems.system import System
 from ocannl.runtime.systems.table import system
 
@@ -33,6 +33,7 @@ RELOCATION, CODE_MODEL = "pic", "small"
 # The format in which the object files of a module are kept.
 PARTS = "parts-v1"
 
+MODULES_OF_A_JIT = 16
 _library_numbers = count()
 
 
@@ -40,14 +41,14 @@ class CompiledModule:
     """Machine code loaded into this process; its addresses are valid while this object lives."""
 
     def __init__(self, objects: Sequence[bytes], symbols: Mapping[str, int]):
-        self._library = f"ocannl_{next(_library_numbers)}"
+        self._library, self._linker = f"ocannl_{next(_library_numbers)}", _linkers.take()
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:
             builder.add_object_img(code)
         for name, address in {**_symbols(), **symbols}.items():
             builder.import_symbol(name, address)
         try:
-            self._owners = [builder.link(_linker(), self._library)]
+            self._owners = [builder.link(self._linker, self._library)]
         except RuntimeError as error:
             raise InternalError(f"LLVM cannot load the compiled module: {error}") from error
 
@@ -58,7 +59,7 @@ class CompiledModule:
             InternalError: the module has no such symbol, or refers to symbols that nothing defines.
         """
         try:
-            found = _linker().lookup(self._library, name)
+            found = self._linker.lookup(self._library, name)
         except RuntimeError as error:
             raise InternalError(f"LLVM cannot resolve '{name}': {error}") from error
         self._owners.append(found)
@@ -196,8 +197,25 @@ def _symbols() -> Mapping[str, int]:
     return system().symbols()
 
 
-@once
-def _linker() -> Any:
-    """The one ORC JIT of this process; JITLink also keeps small-code-model references in range."""
-    _initialize(every=False)
-    return llvm.create_lljit_compiler(use_jit_link=True)
+class Linkers:
+    """ORC JITs, each for some modules. JITLink also keeps small-code-model references in range.
+
+    LLVM keeps about 9 KB of a library whose code is unloaded, until its JIT is. A JIT takes 1 ms to make.
+    """
+
+    def __init__(self) -> None:
+        self._current: Any = None
+        self._taken = count()
+
+    def take(self) -> Any:
+        """The JIT for one more module; it is disposed of after the last of its modules.
+
+        No lock is taken: threads that come at once may make a JIT more.
+        """
+        if next(self._taken) % MODULES_OF_A_JIT == 0 or self._current is None:
+            _initialize(every=False)
+            self._current = llvm.create_lljit_compiler(use_jit_link=True)
+        return self._current
+
+
+_linkers = Linkers()

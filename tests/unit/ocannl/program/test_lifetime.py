@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from support.native_memory import in_use
 from xdsl.ir import Operation
 
 import ocannl as oc
@@ -299,11 +300,13 @@ class TestHandles:
 def test_10000_models_in_one_process():
     ctx = oc.Context.cpu(1)
 
-    def models(count: int) -> int:
+    def models(count: int) -> tuple[int, int]:
         for _ in range(count):
             run(perceptron, ctx)
-        gc.collect()
-        return sys.getallocatedblocks()
+        native = in_use()
+        return sys.getallocatedblocks(), native
 
-    before = models(100)
-    assert models(9900) < 1.01 * before
+    blocks, native = models(100)
+    blocks_later, native_later = models(9900)
+    assert blocks_later < 1.01 * blocks
+    assert native_later < native + 9900 * 500

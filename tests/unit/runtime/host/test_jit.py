@@ -1,10 +1,12 @@
 """Compilation and loading of LLVM text."""
 
 import ctypes
+import gc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.native_memory import in_use
 
 from ocannl.passes.analysis.processors import processor
 from ocannl.runtime.cache.object_cache import ObjectCache
@@ -104,6 +106,29 @@ def test_equal_names_in_two_modules_do_not_meet():
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     assert call(first.address("add_one"))(0) == 1
     assert call(second.address("add_one"))(0) == 2
+
+
+def test_nothing_of_a_module_that_is_dropped_is_kept():
+    objects = jit.object_files(ADD_ONE, host(), 2, None)
+
+    def load(count: int) -> int:
+        for _ in range(count):
+            assert jit.CompiledModule(objects, {}).address("add_one")
+        return in_use()
+
+    before = load(2 * jit.MODULES_OF_A_JIT)
+    # LLVM keeps about 9 KB of each library as long as its JIT lives.
+    assert load(8 * jit.MODULES_OF_A_JIT) < before + 2000 * 8 * jit.MODULES_OF_A_JIT
+
+
+def test_a_module_outlives_others_of_its_jit():
+    modules = [compile_llvm(ADD_ONE, cache=None) for _ in range(2 * jit.MODULES_OF_A_JIT)]
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(modules[1].address("add_one"))
+    kept = modules[1]
+    modules.clear()
+    gc.collect()
+    assert call(41) == 42
+    del kept
 
 
 def test_given_symbols_are_linked():
