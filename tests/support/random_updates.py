@@ -85,5 +85,5 @@ def narrow_parameters(chance: Generator, runs: int) -> list[Feature]:
 
 
 def updates(chance: Generator, runs: int) -> list[Feature]:
-    """What some memory holds after so many runs of the code that is being built."""
+    """Memory, with what it holds after so many runs of the code that is being built."""
     return (trained_scan, narrow_parameters)[chance.integers(2)](chance, runs)

@@ -59,7 +59,7 @@ def test_random_routines_touch_what_is_theirs():
 
 @pytest.mark.parametrize("make", [trained_scan, narrow_parameters])
 def test_random_updates(checked: oc.Context, make: Callable[[np.random.Generator, int], list[Feature]]):
-    """What is trained goes on from run to run as in NumPy."""
+    """Training goes on from run to run as in NumPy."""
     with oc.code("random") as code:
         found = [feature for seed in range(2) for feature in make(np.random.default_rng(seed), 3)]
     step = checked.compile(code)
