@@ -58,7 +58,7 @@ FEW = [
     *("gemm_1024x448x1024_bf16", "attention in bf16"),
     *("gemm_37x53x71_bf16", "f64", "softmax_200x300", f"layer_norm_200x300{BACKWARD}", "conv_14x64x64_3x3"),
 ]
-LARGE = "gemm_4096x4096x4096_bf16"
+LARGE, LARGE_ROWS, LARGE_CALLS = "gemm_4096x4096x4096_bf16", 8, 20
 # The seconds that each check may take, and each tool.
 CHECK_SECONDS = 100
 SANITIZER_SECONDS, TIMING_SECONDS, PROFILE_SECONDS = 80, 150, 60
@@ -170,6 +170,18 @@ def beside_cpu(name: str) -> str:
     return ", ".join(close(gpu[key], cpu[key], CLOSE[found.precision]) for key in cpu)
 
 
+def large() -> str:
+    """A large product, of which the host computes some rows, and its rate."""
+    found = kernel(LARGE)
+    runs = KernelRuns(found, "cuda")
+    runs.first()
+    x, w = (a.astype(oc.bfloat16).astype(np.float32) for a in (runs.data.x[:LARGE_ROWS], runs.data.other))
+    said = close(runs.values()["y"][:LARGE_ROWS], x @ w, CLOSE["bf16"])
+    start = time.perf_counter()
+    runs.call(LARGE_CALLS)
+    return f"{said}, {found.rate((time.perf_counter() - start) / LARGE_CALLS)}"
+
+
 def step(name: str) -> str:
     """The first losses of a training step."""
     gpu, cpu = (StepRuns(PROBLEMS[name](), device) for device in ("cuda", "cpu"))
@@ -190,6 +202,7 @@ CHECKS: dict[str, Callable[[], str]] = {
     "gradients of attention": partial(attention, np.float32, True),
     "attention in bf16": partial(attention, oc.bfloat16, False),
     **{name: partial(beside_cpu, name) for name in KERNELS},
+    "a large product": large,
     **{name: partial(step, name) for name in ("moons", "mlp", "lenet", "charlm")},
 }
 
@@ -258,7 +271,7 @@ def tools() -> dict[str, tuple[list[str], int]]:
         for tool in ("memcheck", "racecheck", "synccheck")
     }
     timing = [sys.executable, str(HERE / "gpu.py"), "--quick"]
-    profile = ["ncu", "--set", "basic", sys.executable, str(HERE / "gpu.py"), LARGE, "--rounds", "1"]
+    profile = ["ncu", "--set", "basic", "--launch-count", "4", *OWN, "--here", "a large product"]
     return {
         **sanitizers,
         "timings": (timing, TIMING_SECONDS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import gpu_checks
@@ -89,6 +90,16 @@ def test_after_wrong_results_the_next_check_goes_on(monkeypatch: pytest.MonkeyPa
     assert checked(["gemm_37x53x71", "driver"]) == ["gemm_37x53x71"]
 
 
+def test_a_large_product(
+    driver: FakeDriver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(gpu_checks, "LARGE", "gemm_64x32x128_bf16")
+    assert checked(["a large product"]) == []
+    assert capsys.readouterr().out.endswith("GFLOP/s\n")
+    monkeypatch.setattr(gpu_checks, "CLOSE", {"bf16": -1})
+    assert checked(["a large product"]) == ["a large product"]
+
+
 def test_what_only_hopper_has():
     """Its products, and copies in bulk whose ring goes around, are among the checks."""
     name = "gemm_nt_1024x448x1024_bf16"
@@ -112,11 +123,14 @@ def test_tools(capsys: pytest.CaptureFixture[str]):
 
 def test_a_tool_that_takes_too_long_ends_with_its_processes(tmp_path: Path):
     noted = tmp_path / "pid"
-    own = "p = subprocess.Popen(['sleep', '60'])"
-    program = f"import subprocess; {own}; open({str(noted)!r}, 'w').write(str(p.pid)); p.wait()"
-    assert not run_tool("python", [sys.executable, "-c", program], 2)
-    state = Path(f"/proc/{noted.read_text()}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    program = f"sleep 600 & echo $! > {noted}; wait"
+    assert not run_tool("shell", ["sh", "-c", program], 3)
+    state = Path(f"/proc/{noted.read_text().strip()}/stat")
+    for _ in range(6000):
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
+    pytest.fail("it goes on")
 
 
 def test_unknown_checks(capsys: pytest.CaptureFixture[str]):
