@@ -25,14 +25,14 @@ NUMBER = re.compile(r"^!(\d+) = ", re.MULTILINE)
 def for_older_llvm(text: str) -> str:
     """The module for these versions."""
     first = 1 + max((int(number) for number in NUMBER.findall(text)), default=-1)
-    nodes = [node for kernel in KERNEL.finditer(text) for node in annotations(kernel)]
+    nodes = [node for kernel in KERNEL.finditer(text) for node in annotations_of(kernel)]
     names = [f"!{first + place}" for place in range(len(nodes))]
     lines = [f"{name} = !{{{node}}}" for name, node in zip(names, nodes, strict=True)]
     copied = COPY.sub(copy_by_text, text)
     return "\n".join([copied, f"!nvvm.annotations = !{{{', '.join(names)}}}", *lines, ""])
 
 
-def annotations(kernel: re.Match[str]) -> Iterator[str]:
+def annotations_of(kernel: re.Match[str]) -> Iterator[str]:
     """The contents of the nodes of metadata that stand for a kernel's attributes."""
     name, parameters, attributes = kernel.groups()
     for annotation, pattern in LIMITS.items():
