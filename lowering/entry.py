@@ -74,7 +74,8 @@ def entry_symbol(routine: str) -> str:
 
 def entry_layout(func: FuncOp) -> EntryLayout:
     """The slots of a routine's entry. Raises `OcannlError` for memory that was not planned."""
-    for step in all_steps(func):
+    steps = all_steps(func)
+    for step in steps:
         if type(step) is RepeatOp:
             check_workspace(step)
     arena_bytes = 0
@@ -86,7 +87,7 @@ def entry_layout(func: FuncOp) -> EntryLayout:
             labels.append(node.label.data)
     indices = tuple(n for n, _ in func.indices.data)
     return EntryLayout(
-        tuple(labels), indices, arena_bytes, is_parallel(func), exchanges=any(map(exchanges, all_steps(func)))
+        tuple(labels), indices, arena_bytes, is_parallel(func), exchanges=any(map(exchanges, steps))
     )
 
 

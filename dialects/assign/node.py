@@ -14,6 +14,7 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.memref import is_ring, memory_space
 from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, parse_splits, splits_text
+from ocannl.dialects.ir.late_locations import located_late
 from ocannl.dialects.ir.op_helpers import OwnOperation, fill, given, operation_definition, print_parts, string
 from ocannl.dialects.scalar.arrays import check_array
 
@@ -24,6 +25,7 @@ LARGEST_SIZE = 2**63 - 1
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY, KEPT)
 
 
+@located_late
 @operation_definition
 class NodeOp(OwnOperation):
     """Declares a tensor node: a named array, its memory mode and why it has that mode.

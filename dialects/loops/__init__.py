@@ -28,6 +28,7 @@ from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.index.linear import POSITION, SpaceAttr, clashing_variables, parse_space, space_text
 from ocannl.dialects.index.scopes import scope_sizes, scopes
+from ocannl.dialects.ir.late_locations import located_late
 from ocannl.dialects.ir.op_helpers import (
     OwnOperation,
     UnaryOp,
@@ -143,6 +144,7 @@ class ScheduledOp(StepOp):
         return {}
 
 
+@located_late
 @operation_definition
 class NestOp(ScheduledOp):
     """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.

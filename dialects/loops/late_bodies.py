@@ -5,12 +5,13 @@ does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import cast
 
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Operation, Region, SSAValue, Use
 
+from ocannl.dialects.ir.late_locations import locate_late
 from ocannl.dialects.ir.op_helpers import block_copied, copied
 from ocannl.dialects.loops.values import LoadOp, StoreOp
 
@@ -75,10 +76,12 @@ def late_body(step: Operation) -> LateBody | None:
 
 
 def late_copy(pattern: Pattern, nodes: Mapping[SSAValue, SSAValue], locations: Locations) -> Operation:
-    """A copy of a pattern with other nodes and locations, whose body is made when something looks at it."""
+    """A copy of a pattern with other nodes and locations; its body and its location are made when something
+    looks at them.
+    """
     nest = pattern.nest
     copy = type(nest).__new__(type(nest))
     copy.properties, copy.attributes = nest.properties.copy(), nest.attributes.copy()
-    copy.location = locations(nest.location)
+    locate_late(copy, partial(locations, nest.location))
     vars(copy)["late_body"] = LateBody(copy, pattern, nodes, locations)
     return copy

@@ -92,6 +92,8 @@ class _Reader:
         self.facts = RoutineFacts()
         self.written: dict[str, Written] = {}
         self.limits: dict[Terms, tuple[int, int]] = {}
+        self.limited: set[int] = set()
+        """The accesses of which the limits are known, by `id`."""
         self.stored: list[Stored] = []
         """The stores that run at least once."""
 
@@ -144,7 +146,10 @@ class _Reader:
     def visit_nest(self, nest: NestOp) -> None:
         stored: list[tuple[str, StoreOp]] = []
         for op, node in touches(nest):
-            self.limit(op)
+            # Nests whose bodies are not made yet have the accesses of one pattern.
+            if id(op) not in self.limited:
+                self.limited.add(id(op))
+                self.limit(op)
             label = self.labels.get(node)
             if label is None:
                 continue

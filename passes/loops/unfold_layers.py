@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import TypeAlias
@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.late_locations import locate_late
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
 from ocannl.dialects.loops.late_bodies import Pattern, late_copy
@@ -116,7 +117,8 @@ class Unfolder:
     def __init__(self, func: FuncOp, layers: Layers) -> None:
         self.func = func
         self.left_out = layers.left_out
-        declared: dict[str, SSAValue] = {node.label.data: node.result for node in nodes(func)}
+        self.declared = nodes(func)
+        declared: dict[str, SSAValue] = {node.label.data: node.result for node in self.declared}
         self.names = Names({*declared, *(label for row in layers.rows for label in row)})
         self.layers = layers
         self.levels = {
@@ -207,7 +209,7 @@ class Unfolder:
         after them from the last.
         """
         levels = [(view.step, view.level) for view in self.views]
-        declared = [(node, self.levels.get(node.result)) for node in nodes(self.func)]
+        declared = [(node, self.levels.get(node.result)) for node in self.declared]
         for op, level in (*levels, *declared):
             settle(op, None if level is None else 0 if level <= LAST else self.left_out)
 
@@ -274,7 +276,8 @@ class Unfolder:
         for distance in range(1, self.left_out + 1):
             locations = self.origins.at(distance)
             for node in last:
-                copy = copied(node, {}, locations)
+                copy = copied(node, {})
+                locate_late(copy, partial(locations, node.location))
                 self.rename(copy, distance)
                 declared.append(copy)
                 self.copies[node.result].append(copy.result)

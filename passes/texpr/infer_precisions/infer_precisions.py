@@ -93,12 +93,20 @@ class Precisions:
         ops = [op for op in ops if isinstance(op, PROPAGATING)]
         while True:
             self.changed = False
+            ops = [op for op in ops if self.is_open(op)]
             for op in ops:
                 self.up(op)
             for op in reversed(ops):
                 self.down(op)
             if not self.changed:
                 break
+
+    def is_open(self, op: Operation) -> bool:
+        """Whether it may make a type known: that of a value inside of a loop, too."""
+        if isinstance(op, YieldOp | ScanOp):
+            return True
+        known = self.known
+        return any(value not in known for value in (*op.results, *operands_of(op)))
 
     def up(self, op: Operation) -> None:
         known = self.known.get
