@@ -21,7 +21,7 @@ from ocannl.program import graph
 from ocannl.program.extract import Ends, sketch, sketch_of
 from ocannl.program.needed import needed_for
 from ocannl.program.structure import inferred_before, keep_inferred, structure_of
-from ocannl.program.values import Value, is_memory, values_of
+from ocannl.program.values import Value, is_memory, value_of, values_of
 from ocannl.runtime.locks import shared
 
 
@@ -133,8 +133,8 @@ def _types_there(values: Sequence[Value], ends: Ends, made: type[ModulePass]) ->
         structure = structure_of(part, (made,))
         known = inferred_before(structure)
         if known is not None:
-            types = dict(zip(part.ops, known, strict=True))
-            return [types[value.op] for value in values]
+            types = dict(zip(map(value_of, part.ops), known, strict=True))
+            return [types[value] for value in values]
         module, copies = sketch(part)
     run_passes(module, (made,))
     keep_inferred(structure, [*map(tensor_type, copies.values())])
