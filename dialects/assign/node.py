@@ -116,6 +116,10 @@ class NodeOp(OwnOperation):
             raise VerifyException(f"only a local node has a place in the arena, this one is {self.mode.data}")
         if self.always_inline is not None and self.mode.data != "local":
             raise VerifyException(f"only a local node is inlined, this one is {self.mode.data}")
+        rank = self.result.type.get_num_dims()
+        for split in () if self.splits is None else self.splits.data:
+            if split.axis >= rank:
+                raise VerifyException(f"there are {rank} axes, and none is number {split.axis} to split")
         if self.offset is not None and self.offset.data < 0:
             raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
 

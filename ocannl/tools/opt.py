@@ -249,7 +249,9 @@ class OptMain(xDSLOptMain):
             raise UsageError(f"-t {self.args.target}: {error}") from None
 
     def _check_names(self, passes: str) -> None:
-        for name in _names(passes):
+        for name in filter(None, (part.partition("{")[0].strip() for part in _parts(passes))):
+            if name in PIPELINES:
+                raise UsageError(f"the pipeline `{name}` has no options: its passes have, one by one")
             if name not in self.available_passes:
                 known = [*PIPELINES, *self.available_passes]
                 near = difflib.get_close_matches(name, known, 3)
@@ -263,8 +265,7 @@ class OptMain(xDSLOptMain):
 
 def expand_pipelines(passes: str) -> str:
     """The list of passes with each pipeline's name replaced by its passes."""
-    parts = [p.strip() for p in passes.split(",")] if "{" not in passes else [passes]
-    return ",".join(pipeline_text(part) if part in PIPELINES else part for part in parts)
+    return ",".join(pipeline_text(part) if part in PIPELINES else part for part in _parts(passes))
 
 
 def pipeline_text(name: str) -> str:
@@ -272,12 +273,16 @@ def pipeline_text(name: str) -> str:
     return ",".join(str(p().pipeline_pass_spec()) for p in PIPELINES[name])
 
 
-def _names(passes: str) -> list[str]:
-    depth, plain = 0, ""
+def _parts(passes: str) -> list[str]:
+    """The passes of a list, each with its options."""
+    parts, depth = [""], 0
     for char in passes:
         depth += (char == "{") - (char == "}")
-        plain += char if depth == 0 and char != "}" else ""
-    return [name.strip() for name in plain.split(",") if name.strip()]
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
 
 
 def main(args: Sequence[str] | None = None) -> int:

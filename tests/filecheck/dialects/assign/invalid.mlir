@@ -329,3 +329,11 @@ assign.routine @r indices (data.rank = 2) mesh (data = 2) {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `assign.collective`: 'y' is constant, which no routine writes
+
+// -----
+
+assign.routine @r indices (data.rank = 4) mesh (data = 4) {
+  %x = assign.node "x" on_device split 2 of 10 over "data" : memref<3x6xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: there are 2 axes, and none is number 2 to split

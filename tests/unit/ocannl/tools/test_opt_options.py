@@ -30,6 +30,15 @@ class TestCommandLine:
     def test_wrong_passes(self, passes: str, opt: Opt):
         check_report(opt(moons("texpr"), "-p", passes))
 
+    def test_a_pipeline_stands_beside_a_pass_with_options(self, opt: Opt):
+        text = moons("texpr")
+        done = opt(text, "-p", "cpu,schedule{vector_bytes=32}")
+        assert (done.code, done.out) == (0, opt(text, "-p", "cpu").out)
+
+    def test_a_pipeline_has_no_options(self, opt: Opt):
+        done = opt("", "-p", "cpu{vector_bytes=32}")
+        assert "the pipeline `cpu` has no options" in done.err
+
     def test_a_near_name_is_suggested(self, opt: Opt):
         done = opt("", "-p", "infer-shape")
         check_report(done)
