@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import SSAValue
 
 from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.divisors import divisors, largest_divisor
+from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.footprints import AccessFootprint, NestFootprint
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import FAR, FARTHEST
@@ -144,7 +144,7 @@ class NestChain:
         The tiles of a contraction need many rows, which then stay in the second-level cache.
         """
         contracts = self.contracts
-        blocks = dict.fromkeys(self.rows, 1) | self.summed_together()
+        blocks = dict.fromkeys(self.rows, 1) | self.summed_together(target)
         enough = POINTS_OF_A_CONTRACTION if contracts else POINTS_OF_A_BLOCK
         near = target.l2_bytes // 2 if contracts else target.l1_bytes // 2
         for row in reversed(self.ordered_rows()):
@@ -157,17 +157,18 @@ class NestChain:
                 blocks = larger
         return blocks
 
-    def summed_together(self) -> dict[str, int]:
-        """The block of the innermost row at least, where there is a single nest, which sums along it: such a
-        nest finds nothing in a cache.
+    def summed_together(self, target: TargetDescription) -> dict[str, int]:
+        """The block of the innermost row at least, where all nests sum along it: what a nest finds in the
+        first-level cache saves less than partial results, which are loaded and stored once for a block. A
+        single nest finds nothing in a cache; others find a block in the second-level one.
         """
         rows = self.ordered_rows()
-        if not rows or len(self.members) > 1 or self.contracts:
+        if not rows or self.contracts or not all(member.sums_along(rows[-1:]) for member in self.members):
             return {}
-        row = rows[-1]
-        if not self.members[0].sums_along((row,)):
-            return {}
-        return {row: largest_divisor(self.rows[row], SUMMED_TOGETHER)}
+        row, single = rows[-1], dict.fromkeys(rows, 1)
+        near = math.inf if len(self.members) == 1 else target.l2_bytes // 2
+        sizes = divisors(self.rows[row], SUMMED_TOGETHER)
+        return {row: max([1, *(size for size in sizes if self.bytes({**single, row: size}) <= near)])}
 
     def points(self, blocks: Mapping[str, int]) -> int:
         """The points of the largest nest in a block of rows, without contractions that sum over the rows."""

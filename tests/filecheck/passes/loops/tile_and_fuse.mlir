@@ -202,7 +202,7 @@ loops.func @channels {
 // A nest that could come before a group waits for its own: both sums of %y are added up in one pass.
 // CHECK-LABEL: loops.func @other_sums
 // CHECK:         loops.group "m" (b_part = 16, b_block = 32)
-// CHECK:         loops.group "s .. t" (b_part = 16, b_block = 128)
+// CHECK:         loops.group "s .. t" (b_part = 16, b_block = 32)
 // CHECK-NEXT:      loops.nest "s.partial" (o = 1024)
 // CHECK:           loops.nest "t.partial" (o = 1024)
 // CHECK-NOT:     loops.group
@@ -239,17 +239,15 @@ loops.func @other_sums {
 
 // -----
 
-// What adds to sums over the rows is one nest, and loads a row once.
+// What adds to sums over the rows adds up 8 rows before it loads and stores the sums.
 // CHECK-LABEL: loops.func @two_sums
-// CHECK:         %[[S:.*]] = assign.node "s.partial"
-// CHECK:         %[[T:.*]] = assign.node "t.partial"
-// CHECK:         loops.group "s .. t" (b_part = 8, b = 128) {
-// CHECK-NEXT:      loops.nest "s.partial .. t.partial" (o = 4096) {
-// CHECK:             %[[X:.*]] = loops.load %x[b + 128*b_part, o]
-// CHECK-NOT:         loops.load %x
-// CHECK:             loops.store %{{.*}}, %[[S]][b_part, o]
-// CHECK:             arith.addf %{{.*}}, %[[X]]
-// CHECK:             loops.store %{{.*}}, %[[T]][b_part, o]
+// CHECK:         loops.group "s .. t" (b_part = 8, b_block = 16) {
+// CHECK-NEXT:      loops.nest "s.partial" (o = 4096) {
+// CHECK-NEXT:        %{{.*}} = loops.reduce add (b = 8) : f32 {
+// CHECK-NEXT:          %{{.*}} = loops.load %x[b + 8*b_block + 128*b_part, o]
+// CHECK:           loops.nest "t.partial" (o = 4096) {
+// CHECK-NEXT:        %{{.*}} = loops.reduce add (b = 8) : f32 {
+// CHECK-NEXT:          %{{.*}} = loops.load %x[b + 8*b_block + 128*b_part, o]
 loops.func @two_sums {
   %x = assign.node "x" constant because "data" : memref<1024x4096xf32>
   %s = assign.node "s" on_device because "computed by forward" : memref<4096xf32>
@@ -263,6 +261,40 @@ loops.func @two_sums {
     loops.store %0, %s[o]
   }
   loops.nest "t" (o = 4096) {
+    %3 = loops.reduce add (b = 1024) : f32 {
+      %4 = loops.load %x[b, o]
+      loops.yield %4
+    }
+    loops.store %3, %t[o]
+  }
+}
+
+// -----
+
+// Of rows that are too wide for that, what adds to the sums is one nest, and loads a row once.
+// CHECK-LABEL: loops.func @wide_sums
+// CHECK:         %[[S:.*]] = assign.node "s.partial"
+// CHECK:         %[[T:.*]] = assign.node "t.partial"
+// CHECK:         loops.group "s .. t" (b = 1024) {
+// CHECK-NEXT:      loops.nest "s.partial .. t.partial" (o = 40960) {
+// CHECK:             %[[X:.*]] = loops.load %x[b, o]
+// CHECK-NOT:         loops.load %x
+// CHECK:             loops.store %{{.*}}, %[[S]][o]
+// CHECK:             arith.addf %{{.*}}, %[[X]]
+// CHECK:             loops.store %{{.*}}, %[[T]][o]
+loops.func @wide_sums {
+  %x = assign.node "x" constant because "data" : memref<1024x40960xf32>
+  %s = assign.node "s" on_device because "computed by forward" : memref<40960xf32>
+  %t = assign.node "t" on_device because "computed by forward" : memref<40960xf32>
+  loops.nest "s" (o = 40960) {
+    %0 = loops.reduce add (b = 1024) : f32 {
+      %1 = loops.load %x[b, o]
+      %2 = arith.mulf %1, %1 : f32
+      loops.yield %2
+    }
+    loops.store %0, %s[o]
+  }
+  loops.nest "t" (o = 40960) {
     %3 = loops.reduce add (b = 1024) : f32 {
       %4 = loops.load %x[b, o]
       loops.yield %4
