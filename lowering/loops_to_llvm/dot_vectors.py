@@ -1,6 +1,6 @@
-"""Emits nests whose products of integers vector instructions add up by groups of neighbours: those of VNNI
-(Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual"), and of DotProd and I8MM (Arm, "Arm
-Architecture Reference Manual").
+"""Emits nests whose products of small numbers vector instructions add up by groups of neighbours: those of
+VNNI and AVX-512 BF16 (Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual"), and of DotProd
+and I8MM (Arm, "Arm Architecture Reference Manual").
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 
 I32, I8 = ValueType("i32", "i32", 4), ValueType("i8", "i8", 1)
+BF16 = ValueType("bfloat", "bf16", 2)
 # A word of four times 128: added to numbers with a sign, it gives numbers without one.
 BIASES = -0x7F7F7F80
 
@@ -90,8 +91,11 @@ class DotVectorEmitter(DotEmitter):
         return [self.dot(value, *factors) for value, factors in zip(values, pairs, strict=True)]
 
     def dot(self, value: str, row: tuple[str, ValueType], columns: tuple[str, ValueType]) -> str:
+        bits = 8 * self.b.vector_bytes
         if self.name == "vpdpbusd":
-            name, type = f"x86.avx512.vpdpbusd.{8 * self.b.vector_bytes}", vector(I32, self.lanes)
+            name, type = f"x86.avx512.vpdpbusd.{bits}", vector(I32, self.lanes)
+        elif self.name == "vdpbf16ps":
+            name, type = f"x86.avx512bf16.dpbf16ps.{bits}", vector(BF16, 2 * self.lanes)
         else:
             name, type = f"aarch64.neon.{self.name}.v4i32.v16i8", vector(I8, 4 * self.lanes)
         factors = [self.cast(*operand, type) for operand in (row, columns)]

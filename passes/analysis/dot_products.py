@@ -66,7 +66,8 @@ class DotTile:
         if instruction.on_tiles:
             return DotTile(2 * TILE, 2 * TILE, TILE, STEP_CYCLES)
         rows = (target.vector_registers - BESIDE) // 2
-        return DotTile(rows, 2 * target.vector_bytes // WORD, 1, 2 * rows / target.fma_ports)
+        ports = instruction.ports or target.fma_ports
+        return DotTile(rows, 2 * target.vector_bytes // WORD, 1, 2 * rows / ports)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ VECTORS = [
     ("cascadelake", 64, {"avx512vnni"}, ("i8", "i8"), "vpdpbusd"),
     ("alderlake", 32, {"avxvnni"}, ("i8", "i8"), "vpdpbusd"),
     ("alderlake", 32, {"avxvnni"}, ("ui8", "i8"), "vpdpbusd"),
+    ("znver4", 64, {"avx512bf16"}, ("bf16", "bf16"), "vdpbf16ps"),
 ]
 
 
@@ -133,6 +134,7 @@ def test_vectors(
         ("neoverse-n1", ("ui8", "ui8"), "udot"),
         ("apple-m2", ("ui8", "i8"), "usdot"),
         ("alderlake", ("i8", "i8"), "vpdpbusd"),
+        ("znver4", ("bf16", "bf16"), "vdpbf16ps"),
     ],
 )
 def test_no_accumulator_is_spilled(cpu: str, types: tuple[str, str], name: str):

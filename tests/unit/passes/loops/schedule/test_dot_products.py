@@ -23,6 +23,7 @@ from ocannl.passes.loops.schedule.schedule import SchedulePass
 
 pytestmark = pytest.mark.usefixtures("at_any_cost")
 SIZES = {"b": 45, "o": 70, "k": 66}
+PAYS = dot_products.PAYS
 
 
 @pytest.fixture
@@ -104,7 +105,8 @@ def test_small_and_other_products_stay_as_they_are():
 @pytest.mark.parametrize(
     ("cpu", "types", "name"),
     [
-        ("znver4", ("bf16", "bf16"), None),
+        ("znver4", ("bf16", "bf16"), "vdpbf16ps"),
+        ("znver4", ("f16", "f16"), None),
         ("cascadelake", ("ui8", "i8"), "vpdpbusd"),
         ("alderlake", ("i8", "i8"), "vpdpbusd"),
         ("alderlake", ("ui8", "ui8"), None),
@@ -116,6 +118,13 @@ def test_small_and_other_products_stay_as_they_are():
 def test_instructions_of_processors(cpu: str, types: tuple[str, str], name: str | None):
     module = check_values(product(SIZES, types=types), cpu)
     assert instructions(module) == ({name} if name else set())
+
+
+def test_bf16_on_vectors_where_these_multiply_more_numbers_than_of_f32(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dot_products, "PAYS", PAYS)
+    text = product({"b": 256, "o": 256, "k": 256})
+    assert instructions(scheduled(text, "znver4")) == {"vdpbf16ps"}
+    assert instructions(scheduled(text, "znver5")) == set()
 
 
 def test_a_copy_serves_all_products_until_its_source_is_written():
