@@ -19,6 +19,7 @@ from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 
 TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[^\W\d]\w*|1)")
+SIZE = re.compile(r"\b([2-9]|[1-9]\d+)\b")
 LETTERS: dict[str, RowKind] = {"b": "batch", "o": "output", "i": "input"}
 EACH = ["..."]
 """Stands for an axis for each of those that `...` is."""
@@ -48,7 +49,7 @@ def rearrange(t: TensorLike, pattern: str, *, axes: str | None = None, **sizes: 
 
 def reduce(t: TensorLike, pattern: str, how: str, *, axes: str | None = None, **sizes: int) -> Tensor:
     """Reduces the axes that the right side lacks, by "sum", "mean", "max", "min", "prod", "any" or "all":
-    `oc.reduce(t, "b h w -> b", "max")`; otherwise as `oc.rearrange`.
+    `oc.reduce(t, "b h w -> b", "max")`, or parts of them, `"(h 2) w -> h w"`; otherwise as `oc.rearrange`.
     """
     if how not in REDUCTIONS:
         raise ArgumentError(f"axes are reduced by {', '.join(REDUCTIONS)}, found {how!r}")
@@ -63,8 +64,8 @@ def reduce(t: TensorLike, pattern: str, how: str, *, axes: str | None = None, **
 
 
 def repeat(t: TensorLike, pattern: str, *, axes: str | None = None, **sizes: int) -> Tensor:
-    """Repeats the elements along axes that only the right side has: `oc.repeat(t, "h w -> h w c", c=3)`;
-    otherwise as `oc.rearrange`.
+    """Repeats the elements along axes that only the right side has: `oc.repeat(t, "h w -> h w c", c=3)`,
+    or `"h w -> (h 2) w"`; otherwise as `oc.rearrange`.
     """
     found = _Pattern.of(t, pattern, sizes)
     if missing := found.names_left - found.names_right:
@@ -90,7 +91,8 @@ class _Pattern:
         value = as_tensor(t).ir_value
         axes = MemoryAxes(value)
         actual = [axes.known_size(place) for place in axes.places]
-        sides = pattern.split("->") if isinstance(pattern, str) else ()
+        text, numbers = _with_names(pattern) if isinstance(pattern, str) else ("", {})
+        given, sides = {**given, **numbers}, text.split("->")
         if len(sides) != 2:
             raise SpecError(here(f"a pattern has two sides, as 'a b -> b a'; found {pattern!r}"))
         own, others = (_groups(side, pattern) for side in sides)
@@ -165,6 +167,18 @@ def _axis(group: list[str], dims: dict[str, Dim]) -> str:
         name += "_"
     dims[name] = Dim(1)
     return name
+
+
+def _with_names(pattern: str) -> tuple[str, dict[str, int]]:
+    """The pattern with a name for each size that is a number, as in "h w -> (h 2) w", and these sizes."""
+    sizes: dict[str, int] = {}
+
+    def named(found: re.Match[str]) -> str:
+        name = f"size_{len(sizes)}_of_{found[0]}"
+        sizes[name] = int(found[0])
+        return name
+
+    return SIZE.sub(named, pattern), sizes
 
 
 def _groups(side: str, pattern: str) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -144,3 +145,16 @@ def test_names_are_free():
 def test_patterns_that_do_not_fit(pattern: str, sizes: dict[str, Any]):
     with pytest.raises((oc.ShapeError, oc.SpecError)):
         oc.rearrange(oc.data(array_of(2, 6, 5)), pattern, **sizes)
+
+
+def test_sizes_as_numbers_in_patterns():
+    a = np.arange(24.0).reshape(4, 6)
+    x = oc.data(a)
+    np.testing.assert_array_equal(oc.repeat(x, "h w -> (h 2) (w 3)").numpy(), a.repeat(2, 0).repeat(3, 1))
+    np.testing.assert_array_equal(oc.repeat(x, "h w -> h 2 w").numpy(), a[:, None].repeat(2, 1))
+    pooled = oc.reduce(x, "(h 2) (w 2) -> h w", "max")
+    np.testing.assert_array_equal(pooled.numpy(), a.reshape(2, 2, 3, 2).max((1, 3)))
+    with pytest.raises(oc.SpecError, match="_of_2` is on one side of"):
+        oc.rearrange(x, "(h 2) w -> h (w 2)")
+    with pytest.raises(oc.SpecError, match=re.escape("is no pattern: see `0")):
+        oc.repeat(x, "h w -> h w 0")
