@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan
-from typing import Literal, overload
+from typing import Literal, cast, overload
 
 from xdsl.dialects.builtin import f32, i32
 
@@ -249,17 +250,37 @@ def unfold(t: TensorLike, axis: int, size: int, step: int = 1) -> Tensor:
     return Tensor(spec_apply(spec, "add", "mul", [value], [("element", Dim(size))]))
 
 
-def flip(t: TensorLike, axis: int = -1) -> Tensor:
-    """The elements in reverse order along an axis."""
-    return Tensor(part_of(as_tensor(t).ir_value, _key(axis, REVERSED)))
+def flip(t: TensorLike, axis: int | Sequence[int] = -1) -> Tensor:
+    """The elements in reverse order along an axis, or along several."""
+    tensor = as_tensor(t)
+    for each in _each(axis):
+        tensor = Tensor(part_of(tensor.ir_value, _key(each, REVERSED)))
+    return tensor
 
 
-def roll(t: TensorLike, shift: int, axis: int = -1) -> Tensor:
-    """The elements moved `shift` positions along an axis; those that leave it come in at the other end."""
+def roll(t: TensorLike, shift: int | Sequence[int], axis: int | Sequence[int] = -1) -> Tensor:
+    """The elements moved `shift` positions along an axis; those that leave it come in at the other end.
+    Several axes have a shift each, or all the same. Raises `ArgumentError` for another number of shifts.
+    """
+    axes = _each(axis)
+    shifts = _each(shift) if isinstance(shift, list | tuple) else [shift] * len(axes)
+    if len(shifts) != len(axes):
+        raise ArgumentError(f"each axis has a shift: {len(axes)} axes, found {len(shifts)} shifts")
+    tensor = as_tensor(t)
+    for each, by in zip(axes, shifts, strict=True):
+        tensor = _rolled(tensor, by, each)
+    return tensor
+
+
+def _each(given: int | Sequence[int]) -> Sequence[int]:
+    return given if isinstance(given, list | tuple) else [cast("int", given)]
+
+
+def _rolled(t: Tensor, shift: int, axis: int) -> Tensor:
     along = Along.of(t, axis)
     tail = integer(shift, "a shift", least=None) % max(along.size, 1)
     if not tail:
-        return as_tensor(t)
+        return t
     spec = f"{along.with_axis('head^tail')} => {along.with_axis('tail^head')}"
     dims = [("head", Dim(along.size - tail)), ("tail", Dim(tail))]
     return Tensor(spec_apply(spec, "add", "mul", [along.value], dims))

@@ -102,3 +102,7 @@ if not TYPE_CHECKING:  # for a type checker there is nothing else
 
     def __getattr__(name: str) -> object:
         raise missing("module 'ocannl.train'", name, __all__, OF_TRAIN)
+
+
+def __dir__() -> list[str]:
+    return sorted([*(name for name in globals() if name.startswith("__")), *__all__])
