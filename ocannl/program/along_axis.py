@@ -263,7 +263,9 @@ def roll(t: TensorLike, shift: int | Sequence[int], axis: int | Sequence[int] = 
     Several axes have a shift each, or all the same. Raises `ArgumentError` for another number of shifts.
     """
     axes = _each(axis)
-    shifts = _each(shift) if isinstance(shift, list | tuple) else [shift] * len(axes)
+    shifts = _each(shift)
+    if not isinstance(shift, list | tuple):
+        shifts = [*shifts] * len(axes)
     if len(shifts) != len(axes):
         raise ArgumentError(f"each axis has a shift: {len(axes)} axes, found {len(shifts)} shifts")
     tensor = as_tensor(t)

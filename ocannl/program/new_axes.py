@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Dim, RowKind, Shape
@@ -21,6 +21,8 @@ from ocannl.program.memory_axes import MEMORY_ORDER, MemoryAxes, Slot
 from ocannl.program.values import Value, is_memory
 
 Operand = TypeVar("Operand")
+LAST = frozenset({-1})
+BATCH: RowKind = "batch"
 
 
 def with_new_axis(value: Value, at: int) -> Value:
@@ -30,7 +32,7 @@ def with_new_axis(value: Value, at: int) -> Value:
     axes = MemoryAxes(value)
     places, slot = axes.places, axes.slot()
     is_last = at == len(places)
-    if is_last and value.guessed_axes == {-1}:
+    if is_last and value.guessed_axes == LAST:
         rows: dict[RowKind, list[str]] = {"batch": slot.axes, "output": ["new"], "input": []}
     else:
         rows = {kind: list(names) for kind, names in slot.rows.items()}
@@ -84,7 +86,7 @@ def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
 
 def lined_up_with(memory: Value, source: Value) -> Value:
     """The new value of memory, lined up with it."""
-    return cast("Value", lined_up([memory, source])[1])
+    return lined_up([memory, source])[1]
 
 
 def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
@@ -119,7 +121,8 @@ def _beside(value: Value, sizes: set[Sequence[int | None]]) -> Value:
     if not value.is_argument:
         _warn_of_pairs(known)
         return value
-    return _in_rows(value, ["batch"] * len(known.rows))
+    rows: list[RowKind] = [BATCH for _ in known.rows]
+    return _in_rows(value, rows)
 
 
 def _warn_of_pairs(data: _Known) -> None:
@@ -188,6 +191,11 @@ def _known_batch(value: Value) -> _Known | None:
     return known if known is not None and set(known.rows) == {"batch"} else None
 
 
+def _first(rows: Sequence[RowKind]) -> RowKind:
+    """The one that comes first in memory."""
+    return next(kind for kind in MEMORY_ORDER if kind in rows)
+
+
 class _Rows:
     """The rows of the axes of a result, counted from its last one."""
 
@@ -196,7 +204,7 @@ class _Rows:
         self.at: dict[int, RowKind] = {}
         last: RowKind = MEMORY_ORDER[-1]
         for place in range(-1, -max(len(axes.rows) for axes in operands) - 1, -1):
-            self.at[place] = last = min(self._wanted(place), last, key=MEMORY_ORDER.index)
+            self.at[place] = last = _first([self._wanted(place), last])
 
     def _wanted(self, place: int) -> RowKind:
         """The row of an axis is that in operands without new axes; else that of what is neither new nor
@@ -206,14 +214,14 @@ class _Rows:
         old = [axes for axes in having if place in axes.old]
         firm = [axes for axes in old if place in axes.firm]
         given = [axes for axes in firm if not axes.value.new_axes]
-        return min([axes.rows[place] for axes in given or firm or old or having], key=MEMORY_ORDER.index)
+        return _first([axes.rows[place] for axes in given or firm or old or having])
 
     def moved(self, operand: Value) -> Value:
         """The operand with its axes in the rows of the result."""
         known = next((axes for axes in self.operands if axes.value is operand), None)
         if known is None:
             return operand
-        wanted = [self.at[place] for place in range(-len(known.rows), 0)]
+        wanted: list[RowKind] = [self.at[place] for place in range(-len(known.rows), 0)]
         if wanted == known.rows:
             return operand
         result = _in_rows(operand, wanted)
