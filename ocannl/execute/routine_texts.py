@@ -93,8 +93,10 @@ class RoutineTexts(Viewable):
     def view(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""
         target, pipeline = self._target.device.target, self._target.target
+        program = self._extracted()
         return show(
-            Program(self._extracted().module, self.name, pipeline, target, self.tunings, self._seconds), path
+            Program(program.module, self.name, pipeline, target, self.tunings, self._seconds, program.values),
+            path,
         )
 
     def ptx(self, arch: str | None = None) -> str:

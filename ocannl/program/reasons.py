@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.texpr import DataOp, MemoryOp, NodeOp, ParamOp, TensorOp
+from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.texpr.infer_shapes.descriptions import describe, tensor_name
+from ocannl.passes.texpr.infer_shapes.infer_shapes import LEAF_KINDS
 from ocannl.program.html import text_html
 
 
@@ -41,6 +44,17 @@ class Reasons:
 def lines_of(ops: Iterable[TensorOp], given: dict[TensorOp, str]) -> tuple[Line, ...]:
     """The lines of operations; of leaves also what each is given."""
     return tuple([Line(location_text(op), _text(op, given.get(op, ""))) for op in ops])
+
+
+def given_by(lines: Iterable[TensorOp]) -> dict[TensorOp, str]:
+    """The shapes that leaves are given."""
+    leaves = [op for op in lines if type(op) in LEAF_KINDS]
+    return {op: open_as_dots(str(shape_of(op.result))) for op in leaves}
+
+
+def open_as_dots(shape: str) -> str:
+    """The text of a shape with open rows as `...` and unknown sizes as `?`."""
+    return re.sub(r"\?\w+", "?", re.sub(r"\.\.\w+\.\.", "...", shape))
 
 
 def _text(op: TensorOp, given: str) -> str:

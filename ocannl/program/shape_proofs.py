@@ -6,9 +6,10 @@ Lines prove a shape if inference on them alone gives it, closing included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, count, takewhile
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
@@ -33,6 +34,9 @@ NEAR = 3
 Answer = Callable[[Shape], object]
 """A question about a shape."""
 
+Proves: TypeAlias = Callable[[Collection[TensorOp]], bool]
+"""Whether lines alone give the answer."""
+
 
 def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None:
     """Lines, the nearest first, that prove what is asked of the shape of a value: the fewest of those found,
@@ -45,9 +49,16 @@ def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None
         return shape is not None and answer(shape) == wanted
 
     lines = _some_lines(value, proves)
-    if lines is None:
-        return None
-    lines = _without_parts(lines, proves)
+    return None if lines is None else fewest(without_needless(lines, proves), proves) or [operation_of(value)]
+
+
+def without_needless(lines: list[TensorOp], proves: Proves) -> list[TensorOp]:
+    """Of lines that prove some that do, of which none can be left out alone, in the same order."""
+    return none_needless(_without_parts(lines, proves), proves)
+
+
+def none_needless(lines: list[TensorOp], proves: Proves) -> list[TensorOp]:
+    """The same, for lines of which most are needed: each is left out by itself."""
     # Closing is not monotonic: with less known, a line that was needed may be needed no more.
     before = len(lines) + 1
     while len(lines) < before:
@@ -55,13 +66,18 @@ def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None
         for line in reversed(lines):
             fewer = [other for other in lines if other is not line]
             lines = fewer if proves(fewer) else lines
-    if len(lines) <= MOST_LINES:
-        parts = (part for size in range(len(lines)) for part in combinations(lines, size))
-        lines = next((list(part) for part in parts if proves(part)), lines)
-    return lines or [operation_of(value)]
+    return lines
 
 
-def _some_lines(value: Value, proves: Callable[[Collection[TensorOp]], bool]) -> list[TensorOp] | None:
+def fewest(lines: list[TensorOp], proves: Proves) -> list[TensorOp]:
+    """Of up to `MOST_LINES` lines that prove the fewest that do, and more lines as they are."""
+    if len(lines) > MOST_LINES:
+        return lines
+    parts = (part for size in range(len(lines)) for part in combinations(lines, size))
+    return next((list(part) for part in parts if proves(part)), lines)
+
+
+def _some_lines(value: Value, proves: Proves) -> list[TensorOp] | None:
     """Lines that prove: those that are near; else of the whole program the causes of the shape, and of these
     the causes by themselves; else those that are twice as near each time. None where no lines do.
     """
@@ -78,19 +94,11 @@ def _some_lines(value: Value, proves: Callable[[Collection[TensorOp]], bool]) ->
 
 def _causes(value: Value, lines: Collection[TensorOp]) -> list[TensorOp]:
     """Of some lines those whose constraints determine a shape by inference on all, with their leaves."""
-    inference = _Inference(lines)
-    if inference.shape(value) is None:
-        return []
-    ops = dict.fromkeys([operation_of(value)])
-    for cause in inference.solver.causes(inference.given.get(value) or shape_of(value)):
-        op = cause.op if isinstance(cause, Origin) else cause
-        if isinstance(op, TensorOp):
-            ops[op] = None
-            ops |= dict.fromkeys(o.owner for o in operands_of(op) if isinstance(o.owner, MemoryOp))
-    return [op for op in ops if op in lines]
+    inference = Inference(lines)
+    return [] if inference.shape(value) is None else inference.causes(value)
 
 
-def _without_parts(lines: list[TensorOp], proves: Callable[[Collection[TensorOp]], bool]) -> list[TensorOp]:
+def _without_parts(lines: list[TensorOp], proves: Proves) -> list[TensorOp]:
     """The lines without parts that are not needed, the farthest first and the largest first, halved down to
     pairs: a number of questions in the logarithm of the number of lines, where few are needed (Zeller and
     Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
@@ -106,7 +114,7 @@ def _without_parts(lines: list[TensorOp], proves: Callable[[Collection[TensorOp]
 
 def shape_by(value: Value, lines: Collection[TensorOp]) -> Shape | None:
     """The final shape of a value by some lines alone; None where they contradict closing."""
-    return _Inference(lines).shape(value)
+    return Inference(lines).shape(value)
 
 
 def _neighbourhoods(value: Value) -> Iterator[list[TensorOp]]:
@@ -133,7 +141,7 @@ def _next_to(op: TensorOp) -> Iterator[TensorOp]:
 
 
 @dataclass
-class _Inference:
+class Inference:
     """The shapes that follow from some lines."""
 
     lines: Collection[TensorOp]
@@ -143,8 +151,13 @@ class _Inference:
     solver: Solver = field(default_factory=Solver)
 
     def shape(self, value: Value) -> Shape | None:
-        lines = sorted(self.lines, key=_when_made)
-        self._take_leaves(value, lines)
+        """The final shape of a value; None where the lines contradict closing."""
+        return self.known(value) if self.run([value]) else None
+
+    def run(self, values: Iterable[Value] = ()) -> bool:
+        """Whether the shapes of the lines, and of some values besides, can be inferred."""
+        lines = sorted(self.lines, key=when_made)
+        self._take_leaves(values, lines)
         try:
             for op in lines:
                 demands = demands_of(op, self.solver)
@@ -154,14 +167,30 @@ class _Inference:
                     self.leaves.append(Leaf(rows, LeafKind.CONSTANT, name))
             self.solver.close(self.leaves)
         except ShapeInferenceError:
-            return None
+            return False
+        return True
+
+    def known(self, value: Value) -> Shape:
+        """The shape of a value, after a run."""
         return self.solver.shape(self.given.get(value) or shape_of(value))
 
-    def _take_leaves(self, value: Value, lines: Sequence[TensorOp]) -> None:
+    def causes(self, value: Value) -> list[TensorOp]:
+        """The lines whose constraints determined the shape of a value in a run, with their leaves, the
+        nearest first.
+        """
+        ops = dict.fromkeys([operation_of(value)])
+        for cause in self.solver.causes(self.given.get(value) or shape_of(value)):
+            op = cause.op if isinstance(cause, Origin) else cause
+            if isinstance(op, TensorOp):
+                ops[op] = None
+                ops |= dict.fromkeys(o.owner for o in operands_of(op) if isinstance(o.owner, MemoryOp))
+        return [op for op in ops if op in self.lines]
+
+    def _take_leaves(self, asked: Iterable[Value], lines: Sequence[TensorOp]) -> None:
         operands = [operand for op in lines for operand in operands_of(op)]
-        values = dict.fromkeys([value, *(op.result for op in lines), *operands])
-        ops = dict.fromkeys(v.owner for v in values if isinstance(v.owner, TensorOp))
-        self.solver.reserve(*variables([*ops]))
+        values = dict.fromkeys([*asked, *(op.result for op in lines), *operands])
+        ops = sorted({v.owner for v in values if isinstance(v.owner, TensorOp)}, key=when_made)
+        self.solver.reserve(*variables(ops))
         for op in ops:
             for leaf in leaves_of(op):
                 shape = leaf.shape if op in self.lines else self._unknown()
@@ -194,5 +223,6 @@ def _kind(leaf: Leaf) -> LeafKind:
     return LeafKind.DATA if leaf.kind is LeafKind.PARAM else leaf.kind
 
 
-def _when_made(op: TensorOp) -> int:
+def when_made(op: TensorOp) -> int:
+    """The place of a line among all, in the order in which they were made."""
     return op.result.made if isinstance(op.result, Value) else -1

@@ -106,7 +106,8 @@ def program_text(
 def view_statements(statements: Sequence[Operation], name: str, path: str | os.PathLike[str] | None) -> Path:
     """Shows a program for the processor that its text is for."""
     target = chosen_target(None, DEFAULT_TARGET)
-    return show(Program(extract(statements, name).module, name, "cpu", target), path)
+    program = extract(statements, name)
+    return show(Program(program.module, name, "cpu", target, values=program.values), path)
 
 
 def lowered(

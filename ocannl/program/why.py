@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import Any
 
 from ocannl.dialects.ir.errors import ShapeError, location_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, Row, RowKind, Shape
-from ocannl.dialects.texpr import TensorOp
-from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
-from ocannl.passes.texpr.infer_shapes.infer_shapes import LEAF_KINDS
 from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.dtypes import dtype_of
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.final_types import element_now, shape_now
 from ocannl.program.placements import PlacementView
-from ocannl.program.reasons import Line, Reasons, lines_of
+from ocannl.program.reasons import Line, Reasons, given_by, lines_of, open_as_dots
 from ocannl.program.shape_proofs import Answer, proof
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.tensor import Tensor
@@ -55,7 +51,7 @@ def why(
         raise ArgumentError(f"it is asked for {known}, an axis with a row; found {question!r}")
     known_shape = _shape(value)
     so_far = "" if known_shape.is_final else " so far"
-    text = f"`{tensor_name(value)}` has the shape {_open_as_dots(str(known_shape))}{so_far}"
+    text = f"`{tensor_name(value)}` has the shape {open_as_dots(str(known_shape))}{so_far}"
     return _proven(value, text, lambda shape: _fits(shape, known_shape), True)
 
 
@@ -78,7 +74,7 @@ def _row(value: Value, kind: RowKind, axis: int | None) -> Reasons:
     row, name = _shape(value).row(kind), tensor_name(value)
     if axis is None:
         shape = Shape(*(row if k == kind else Row() for k in ROW_KINDS))
-        text = f"`{name}` has the {kind} row {_open_as_dots(_row_text(shape, kind))}"
+        text = f"`{name}` has the {kind} row {open_as_dots(_row_text(shape, kind))}"
         return _proven(value, text, lambda found: _row_fits(found.row(kind), row), True)
     number = integer(axis, "the number of an axis", least=None)
     axes = row.axes if row.var is None else row.leading if number >= 0 else row.trailing
@@ -99,18 +95,8 @@ def _proven(value: Value, text: str, answer: Answer, wanted: object) -> Reasons:
     lines = proof(value, answer, wanted)
     if lines is None:
         text = f"{text}, by expressions that are gone, by those of a loop, or by other code that was compiled"
-        return Reasons(text, lines_of([operation_of(value)], _given([operation_of(value)])))
-    return Reasons(text, lines_of(lines, _given(lines)))
-
-
-def _given(lines: list[TensorOp]) -> dict[TensorOp, str]:
-    """The facts that leaves are given."""
-    leaves = [op for op in lines if type(op) in LEAF_KINDS]
-    return {op: _open_as_dots(str(shape_of(op.result))) for op in leaves}
-
-
-def _open_as_dots(shape: str) -> str:
-    return re.sub(r"\?\w+", "?", re.sub(r"\.\.\w+\.\.", "...", shape))
+        lines = [operation_of(value)]
+    return Reasons(text, lines_of(lines, given_by(lines)))
 
 
 def _row_text(shape: Shape, kind: RowKind) -> str:

@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -20,9 +20,11 @@ from ocannl.lowering.pipelines import PIPELINES, PassMaker, for_target
 from ocannl.passes.analysis.nests import uncalled
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.program.values import Value
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.viewer.levels import Levels, read_levels
 from ocannl.viewer.pictures import pictures_of_expressions, pictures_of_memory, pictures_of_steps
+from ocannl.viewer.proofs import Proofs
 from ocannl.viewer.reasons import Tiles, pictures_of_reasons
 
 # The pass after which all shapes are known, and no layer has been left out yet.
@@ -43,6 +45,8 @@ class Program:
     tunings: Tunings | None = None
     seconds: Sequence[float] | None = None
     """The time of each kernel, where it was measured."""
+    values: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    """The values that its expressions were extracted from, by label, if it was not read as text."""
 
 
 def page(program: Program) -> str:
@@ -68,12 +72,14 @@ def page_data(program: Program) -> dict[str, Any]:
     passes = for_target(PIPELINES[program.pipeline], program.target, find, keep=True)
     tiles, before_schedules = Tiles(program.target, program.tunings), _before(passes, SchedulePass.name)
     graph: list[dict[str, Any]] = []
+    proofs = Proofs(program.values)
 
     def watch(name: str, module: ModuleOp, levels: Levels) -> None:
         if name == INFERRED:
             for op in module.body.block.ops:
                 if isinstance(op, TexprRoutineOp):
                     graph.extend(pictures_of_expressions(op, levels))
+                    proofs.read(op, levels)
         if name == before_schedules:
             tiles.note(module)
 
@@ -89,6 +95,8 @@ def page_data(program: Program) -> dict[str, Any]:
         "memory": pictures_of_memory(funcs, levels),
         "graph": graph,
         "reasons": pictures_of_reasons(program.module, levels),
+        "proofs": proofs.pictures,
+        "proof_lines": proofs.lines,
         "stages": [vars(stage) for stage in levels.stages],
         "texts": list(levels.texts),
         "origins": list(levels.origins),

@@ -71,11 +71,11 @@ def _of_function(func: FuncOp, levels: Levels) -> list[dict[str, Any]]:
         if isinstance(op, NodeOp):
             told = reasons.of(op.label.data)
             own = {"answer": levels.text(told.answer), "origins": levels.set_of(op.location)}
-            found.append({"label": op.label.data, **own, "lines": _lines(told.lines, levels)})
+            found.append({"label": op.label.data, **own, "lines": numbers_of(told.lines, levels)})
     return found
 
 
-def _lines(lines: Sequence[Line], levels: Levels) -> list[int]:
+def numbers_of(lines: Sequence[Line], levels: Levels) -> list[int]:
     """For each line the number of its file, that of the line in it, and that of its text; -1 for no file."""
     numbers: list[int] = []
     for line in lines:

@@ -1,4 +1,5 @@
-// Reasons: why the nodes of what is held are kept and computed as they are, in a panel below all views.
+// Reasons, in a panel below all views: why the nodes of what is held are kept and computed as they are, and from
+// which lines their shapes follow.
 
 const MOST_REASONS = 20;
 
@@ -8,7 +9,7 @@ class Reasons {
     this.open = open;
     this.wanted = true;
     this.byOrigin = new Map();
-    for (const reason of program.reasons) {
+    for (const reason of [...program.reasons, ...program.proofs.map((proof) => this.unpacked(proof))]) {
       const [first] = program.sets[reason.origins];
       if (!this.byOrigin.has(first)) this.byOrigin.set(first, []);
       this.byOrigin.get(first).push(reason);
@@ -17,6 +18,12 @@ class Reasons {
     this.element = make("aside", { id: "why", "aria-label": "why", tabindex: 0, hidden: "" }, this.list);
     this.button = make("button", { type: "button", "aria-pressed": "true", title: "reasons for what is held (w)", onclick: () => this.toggle() }, "why");
     selection.watchers.push(() => this.show());
+  }
+
+  // A proof with its lines in place of their numbers.
+  unpacked(proof) {
+    const all = this.program.proof_lines;
+    return { ...proof, get lines() { return proof.lines.flatMap((k) => all.slice(3 * k, 3 * k + 3)); } };
   }
 
   toggle() {

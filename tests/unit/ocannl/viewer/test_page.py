@@ -86,6 +86,23 @@ def test_reasons_are_those_that_a_routine_gives(tmp_path: Path):
     assert [re.findall("tile, (.*): about", text)[0] for text in told] == [name for name, *_ in nest["tiles"]]
 
 
+def test_proofs_are_those_that_a_tensor_gives(tmp_path: Path):
+    x = oc.data(np.ones((64, 3), np.float32), label="x")
+    y = (nn.mlp(hid_dims=[40], out_dim=1)(x) ** 2).sum().named("y")
+    code = train.grad_update(y) + train.sgd_update(y, learning_rate=0.1)
+    data = data_of(oc.Context.cpu(1).compile(code, name="step").view(tmp_path / "step.html"))
+    texts, lines = data["texts"], data["proof_lines"]
+    proofs = {
+        texts[proof["answer"]]: [texts[lines[3 * k + 2]] for k in proof["lines"]] for proof in data["proofs"]
+    }
+    for value in [x, *oc.params(y).values(), y]:
+        told = oc.why(value.shape)
+        assert sorted(proofs[told.answer]) == sorted(line.text for line in told.lines)
+    name, _, shape = oc.why(oc.params(y)["mlp.layer1.w"].shape).answer.partition("` ")
+    assert proofs[f"{name}.grad` {shape}"] == proofs[f"{name}` {shape}"]
+    assert {data["files"][file]["name"] for file in lines[::3]} == {__file__}
+
+
 def test_times_are_those_of_the_profile(tmp_path: Path):
     step = compiled()
     step.profile(runs=2)
@@ -202,6 +219,7 @@ const wait = setInterval(() => {
   const rows = [...source.querySelectorAll(".row")];
   rows.find((row) => row.textContent.includes("named(")).click();
   seen.status = document.getElementById("status").textContent;
+  seen.why = document.getElementById("why").textContent.includes("has the shape");
   seen.lit = panes.map((pane) => pane.querySelectorAll(".row.strong, .row.weak").length).join();
   press("Escape");
   seen.left = document.querySelectorAll(".row.strong, .row.weak").length;
@@ -247,6 +265,7 @@ def test_in_a_browser(tmp_path: Path):
     assert seen["status"].startswith("held: ")
     assert "loss at test_page.py:" in seen["status"]
     assert all(int(count) > 0 for count in seen["lit"].split(","))
+    assert seen["why"] == "true"
     assert seen["left"] == "0"
     assert seen["moved"] == "1"
     assert "lines changed" in seen["changed"] or "of" in seen["changed"]
