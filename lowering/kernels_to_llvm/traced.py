@@ -16,6 +16,7 @@ from ocannl.lowering.kernels_to_llvm.emulate import Emulation
 from ocannl.lowering.kernels_to_llvm.module import EmulationEmitter
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import Call
+from ocannl.passes.analysis.nests import functions
 from ocannl.passes.analysis.target import TargetDescription
 
 _DEFINED = re.compile(r'define internal void @"([^"]+)"')
@@ -73,6 +74,8 @@ class TracedText:
 
     text: str
     steps: dict[str, list[Operation]]
+    whole: LocationAttr
+    """The origins of what calls these functions."""
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -107,4 +110,5 @@ class TracedText:
 def traced_llvm(module: ModuleOp, target: TargetDescription) -> TracedText:
     """The text of `to_llvm`, with the operations that its lines are for."""
     emitter = _TracingEmitter(target)
-    return TracedText(emitter.emit(module), emitter.steps)
+    text = emitter.emit(module)
+    return TracedText(text, emitter.steps, union(*(func.location for func in functions(module))))

@@ -103,12 +103,13 @@ def level_of(module: ModuleOp) -> str:
     return "" if first is None else first.name.partition(".")[0]
 
 
-# How functions begin in LLVM IR and in assembly, by name, and where they end.
-_DEFINED = re.compile(r'define [^@]*@"([^"]+)"'), re.compile(r"}")
+# How functions begin in LLVM IR and in assembly, by name, where they end, and how they are called.
+_DEFINED = (re.compile(r'define [^@]*@"?([^"(]+)'), re.compile(r"}"), re.compile(r'\bcall [^@]*@"?([^"(]+)'))
 # A name of macOS has a line before that of C, and one of a place inside of a function no point.
 _LABELLED = (
     re.compile(r'"?(?!L[A-Za-z_]+\d+(?:_\d+)?:)([^".\s#][^"#]*?)"?:(?:\s|$)'),
     re.compile(r"\s*\.(?:cfi_endproc|size)\b"),
+    re.compile(r'\s*(?:callq?|jmp|bl?)\s+"?([^"]+)'),
 )
 # Lines of assembly that are for debuggers alone, and the number of the operation in one.
 _FOR_DEBUGGERS = re.compile(r"\s*\.(?:loc|file\s+\d|cfi_\w+)\b|\.?L(?:tmp|func_begin|func_end)\w*:")
@@ -118,25 +119,40 @@ _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 def _of_functions(
     traced: TracedText,
     lines: Iterable[tuple[str, int | None]],
-    marks: tuple[re.Pattern[str], re.Pattern[str]],
+    marks: tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]],
 ) -> Iterator[tuple[str, LocationAttr]]:
     """Lines with their origins: those of the operation that they are for, or the one before in the same
-    function, and before the first those of the function.
+    function, and before the first those of the function. A call is for what the function is that it calls,
+    other lines of those that call for the routine, and constants for the function below.
     """
-    begin, end = marks
+    begin, end, call = marks
     name: str | None = None
     where: LocationAttr = UNKNOWN_LOC
+    between: list[str] = []
+    is_inside = False
     for line, number in lines:
         match = begin.match(line)
         if match:
-            names = match[1], match[1].removeprefix("_")
-            own = {known: found for known in names if (found := traced.of_function(known)) is not None}
-            name, where = next(iter(own.items()), (None, UNKNOWN_LOC))
+            name = next((known for known in _names(match[1]) if traced.of_function(known) is not None), None)
+            where = (None if name is None else traced.of_function(name)) or traced.whole
+            yield from ((text, where) for text in between)
+            between, is_inside = [], True
         elif number and name is not None:
             where = traced.of_operation(name, number)
-        yield line, where
+        if not is_inside:
+            between.append(line)
+            continue
+        called = call.search(line) if name is None else None
+        found = [traced.of_function(known) for known in _names(called[1])] if called else []
+        yield line, next(filter(None, found), where)
         if end.match(line):
-            name, where = None, UNKNOWN_LOC
+            name, where, is_inside = None, UNKNOWN_LOC, False
+    yield from ((text, UNKNOWN_LOC) for text in between)
+
+
+def _names(symbol: str) -> tuple[str, str]:
+    """What a function may be called in C for a symbol of the target."""
+    return symbol, symbol.removeprefix("_")
 
 
 def _assembly_lines(assembly: str) -> Iterator[tuple[str, int | None]]:

@@ -13,8 +13,14 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.program.extract import extract
 from ocannl.viewer.levels import Levels, Stage, read_levels
 
-# Lines of a text that are of no operation, by how they begin.
-FRAME = ("builtin.module", "}", "define void", "attributes", "declare", ";", ".", "ret void")
+# Lines that are no operation and no instruction, by how they begin, in each kind of text.
+FRAME = {
+    "texpr": ("builtin.module", "}"),
+    "assign": ("builtin.module", "}"),
+    "loops": ("builtin.module", "}"),
+    "llvm": ("attributes", "declare", "target", "source_filename", "@", "!"),
+    "machine code": (".", "#"),
+}
 
 
 def levels_of(routine: oc.Routine) -> Levels:
@@ -39,15 +45,17 @@ def lines(levels: Levels, stage: Stage) -> Iterator[tuple[str, tuple[int, ...]]]
 
 
 def orphans(levels: Levels) -> list[str]:
-    """The lines of operations of no line of Python, and the expressions that no machine code is for."""
+    """The lines of operations and instructions of no line of Python, and the expressions that no machine code
+    is for.
+    """
     found: list[str] = []
     for stage in levels.stages:
-        if stage.level in ("texpr", "assign", "loops"):
-            found += [
-                f"{stage.name}: {text}"
-                for text, linked in lines(levels, stage)
-                if not linked and not text.strip().startswith(FRAME)
-            ]
+        frame = FRAME[stage.level]
+        found += [
+            f"{stage.name}: {text}"
+            for text, linked in lines(levels, stage)
+            if not linked and text.strip() and not text.strip().startswith(frame)
+        ]
     *_, loops, llvm, machine = levels.stages
     names: list[Any] = list(levels.origins)
     stored = {n for text, linked in lines(levels, loops) if "loops.store" in text for n in linked}

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from support.links import FRAME
 from xdsl.dialects.builtin import ModuleOp
 
 import ocannl as oc
@@ -19,8 +20,6 @@ from ocannl.program.extract import extract
 from ocannl.viewer.levels import Levels, read_levels
 
 HERE = __file__
-# Lines of a text that are of no operation, by how they begin.
-FRAME = ("builtin.module", "}", "define void", "attributes", "declare", ";", ".", "ret void")
 
 
 def dense() -> oc.Code:
@@ -64,8 +63,9 @@ def test_every_line_has_its_way_up_to_python(code: Callable[[], oc.Code]):
     files, origins = list(levels.files), list(levels.origins)
     for stage in levels.stages:
         for number, linked in zip(stage.lines[::2], stage.lines[1::2], strict=True):
-            if stage.level in ("texpr", "assign", "loops") and not texts[number].strip().startswith(FRAME):
-                assert sets[linked], f"{stage.name}: {texts[number]}"
+            text = texts[number].strip()
+            if text and not text.startswith(FRAME[stage.level]):
+                assert sets[linked], f"{stage.name}: {text}"
     assert {files[file] for _, file, _ in origins} == {HERE}
 
 
@@ -103,6 +103,26 @@ def test_instructions_are_those_of_their_operations():
         for word, name in zip(words, ("root", "both"), strict=True):
             code = [own for text, own in lines if word in text and "declare" not in text]
             assert {origins[own[0]][0] for own in code} == {name}
+
+
+def test_a_call_is_for_what_it_calls():
+    """The function that runs a routine has lines for each kernel, constants those of their readers."""
+    levels = read(dense)
+    texts, sets, origins = list(levels.texts), list(levels.sets), list(levels.origins)
+    calls = 0
+    for stage, call in zip(levels.stages[-2:], ("call void", "callq"), strict=True):
+        lines = [(texts[n], sets[s]) for n, s in zip(stage.lines[::2], stage.lines[1::2], strict=True)]
+        for text, own in lines:
+            if call in text and "step.relu" in text:
+                calls += 1
+                assert "relu" in {origins[n][0] for n in own}
+    assert calls >= 2
+    assembly = levels.stages[-1]
+    constants = [
+        s for n, s in zip(assembly.lines[::2], assembly.lines[1::2], strict=True) if ".long" in texts[n]
+    ]
+    assert constants
+    assert all(sets[own] for own in constants)
 
 
 def test_stores_past_the_caches_are_linked():
