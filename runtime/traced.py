@@ -29,6 +29,7 @@ from ocannl.runtime.device import Device
 KEPT = "its value is traced"
 # How assignments of values begin.
 OF_VALUES = "assign.accum "
+OF_LOOPS = "assign.repeat "
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,10 @@ class Assignment:
     operands: tuple[str, ...]
     text: str
     place: str | None
+
+    @property
+    def is_loop(self) -> bool:
+        return self.text.startswith(OF_LOOPS)
 
     @property
     def shown(self) -> str:

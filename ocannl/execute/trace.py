@@ -88,14 +88,23 @@ class Trace:
         for number, step in enumerate(self.steps):
             label, value = step.assignment.label, step.value
             if label not in besides and value.dtype.kind == "f" and not np.isfinite(value).all():
-                raise OcannlError(self._message(step, self.steps[:number]))
+                raise OcannlError(self._message(self._last_of_loop(step), self.steps[:number]))
+
+    def _last_of_loop(self, step: Step) -> Step:
+        """Of memory that a loop writes after a step, the value is that of the loop."""
+        label = step.assignment.label
+        loops = [
+            other for other in self.steps if other.assignment.is_loop and other.assignment.label == label
+        ]
+        return loops[-1] if loops else step
 
     def _message(self, step: Step, earlier: Sequence[Step]) -> str:
         label, value = step.assignment.label, step.value
         at = tuple(int(n) for n in np.argwhere(~np.isfinite(value))[0])
         where = "" if step.assignment.place is None else f"{step.assignment.place}: "
         position = "" if not at else f" at {', '.join(map(str, at))}"
-        lines = [f"{where}`{label}` is the first value that is not finite: {value[at]}{position}"]
+        when = " after a loop" if step.assignment.is_loop else ""
+        lines = [f"{where}`{label}` is the first value that is not finite: {value[at]}{position}{when}"]
         lines.append(f"  {step.assignment.shown}")
         known = {**self.before, **{other.assignment.label: other.value for other in earlier}}
         operands = [name for name in step.assignment.operands if name in known]

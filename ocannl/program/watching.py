@@ -12,10 +12,13 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import Arg
+from ocannl.dialects.texpr.scan import ScanOp
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.program.code import Code, emit, is_recording
 from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import SAME_SHAPE, apply
+from ocannl.program.needed import needed_for
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.values import Value, values_of
 
@@ -57,10 +60,19 @@ def _watched(t: TensorLike, show: Show) -> Code:
     if is_eager() and not is_recording():
         show(tensor.numpy())
         return Code()
+    _check_is_outside(tensor.ir_value)
     there = apply(Arg(0), [tensor.ir_value], logic=SAME_SHAPE, label=tensor.label)
     statement = texpr.ForwardOp(there, keep=True)
     vars(statement)[_NOTE] = show
     return emit(statement)
+
+
+def _check_is_outside(value: Value) -> None:
+    """Raises `ArgumentError` for a value of one iteration, which there is while the program runs alone."""
+    if any(isinstance(op, ArgumentOp) for op in needed_for([value], lambda op: isinstance(op, ScanOp))):
+        raise ArgumentError(
+            "a value inside of the cell of a scan is not shown: return it as y, and show that"
+        )
 
 
 def watches_of(statements: Iterable[Operation]) -> list[Watch]:

@@ -66,3 +66,19 @@ def test_code_stops_in_the_debugger():
     wrong: Any = 3
     with pytest.raises(oc.ArgumentError, match="after a text"):
         oc.print_values(wrong, x)
+
+
+def test_values_of_one_iteration_are_not_shown():
+    """In place of a statement that nothing runs."""
+
+    def cell(h: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        oc.print_values("h", 2 * h)
+        return h + x, h
+
+    xs = oc.data(np.ones((3, 2)), axes="bo")
+    with pytest.raises(
+        oc.ArgumentError, match=r"test_watching\.py:\d+: a value inside of the cell of a scan"
+    ):
+        oc.scan(cell, oc.data(np.zeros(2)), xs)
+    ys, _ = oc.scan(lambda h, x: (h + x, h), oc.data(np.zeros(2)), xs)
+    oc.print_values("ys", ys)
