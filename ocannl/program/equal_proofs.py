@@ -288,7 +288,8 @@ def _source(value: Value) -> Value:
 def _variables(value: Value) -> list[_Token]:
     """The variables in the shape of a value as it was written."""
     tokens: list[_Token] = []
-    [*_written(shape_of(value), tokens)]
+    for _ in _written(shape_of(value), tokens):
+        pass
     return tokens
 
 

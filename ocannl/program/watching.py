@@ -12,7 +12,6 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import Arg
-from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.program.code import Code, emit, is_recording
 from ocannl.program.eager import is_eager
@@ -69,10 +68,9 @@ def _watched(t: TensorLike, show: Show) -> Code:
 
 def _check_is_outside(value: Value) -> None:
     """Raises `ArgumentError` for a value of one iteration, which there is while the program runs alone."""
-    if any(isinstance(op, ArgumentOp) for op in needed_for([value], lambda op: isinstance(op, ScanOp))):
-        raise ArgumentError(
-            "a value inside of the cell of a scan is not shown: return it as y, and show that"
-        )
+    if any(isinstance(op, ArgumentOp) for op in needed_for([value])):
+        message = "a value inside of the cell of a scan is not shown: return it as y, and show that"
+        raise ArgumentError(message)
 
 
 def watches_of(statements: Iterable[Operation]) -> list[Watch]:

@@ -80,5 +80,13 @@ def test_values_of_one_iteration_are_not_shown():
         oc.ArgumentError, match=r"test_watching\.py:\d+: a value inside of the cell of a scan"
     ):
         oc.scan(cell, oc.data(np.zeros(2)), xs)
+
+    def outer(h: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        _, last = oc.scan(lambda g, _: (g + x, None), h, None, length=2)
+        oc.print_values("last", last)
+        return last, h
+
+    with pytest.raises(oc.ArgumentError, match="inside of the cell"):
+        oc.scan(outer, oc.data(np.zeros(2)), xs)
     ys, _ = oc.scan(lambda h, x: (h + x, h), oc.data(np.zeros(2)), xs)
     oc.print_values("ys", ys)
