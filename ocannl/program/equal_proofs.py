@@ -34,7 +34,7 @@ LAST_SHOWN = 3
 """Of equal parts in turn, so many at the end may be needed in another way, and the first."""
 
 NEAR = 16
-"""What was named so few lines before is named by their number."""
+"""Tokens of so few lines before are named by the number of these."""
 
 # Properties that no shape depends on; dimensions are compared without the names of variables.
 _IRRELEVANT = {
@@ -175,7 +175,7 @@ class EqualProofs:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a line says of shapes, without names: its number, and the values and variables in it, in order."""
+    """The contents of a line, without names: its number, and the values and variables in it, in order."""
 
     code: int
     tokens: tuple[_Token, ...]
@@ -281,7 +281,7 @@ def _form(op: TensorOp, number: Callable[[Hashable], int]) -> _Form:
 
 
 def _source(value: Value) -> Value:
-    """What a gradient or last value is of, which has the same shape."""
+    """The value that a gradient or last value is of, which has the same shape."""
     return values_of(value.op)[0] if isinstance(value.op, OfOp) else value
 
 

@@ -151,7 +151,7 @@ def _of_functions(
 
 
 def _names(symbol: str) -> tuple[str, str]:
-    """What a function may be called in C for a symbol of the target."""
+    """Names that a function may have in C for a symbol of the target."""
     return symbol, symbol.removeprefix("_")
 
 
