@@ -24,10 +24,12 @@ from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cuda.mesh import CudaMesh, cuda_mesh
 from ocannl.runtime.device import Device
 
+MOST_THREADS = 1024
+
 
 def mesh_device(base: NativeDevice, mesh: Mesh) -> MeshDevice:
     """The device of the ranks in this process. Raises `DeviceError` for `"mpi"` where mpi4py is missing, or
-    where there are not as many processes as ranks.
+    where there are not as many processes as ranks; for `"threads"` of more than 1024.
     """
     return MeshDevice(base, Grid(mesh.sizes), _engine(mesh))
 
@@ -41,8 +43,13 @@ def gpu_mesh_device(first: int | None, mesh: Mesh, arch: str | None) -> CudaMesh
 
 
 def _engine(mesh: Mesh) -> Engine:
-    make = ThreadsEngine if mesh.engine == "threads" else mpi_engine
-    return make(mesh.ranks, mesh.timeout)
+    if mesh.engine != "threads":
+        return mpi_engine(mesh.ranks, mesh.timeout)
+    if mesh.ranks > MOST_THREADS:
+        raise DeviceError(
+            here(f"{mesh.ranks} ranks are too many threads for one process: {MOST_THREADS} at most, or MPI")
+        )
+    return ThreadsEngine(mesh.ranks, mesh.timeout)
 
 
 def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]) -> None:

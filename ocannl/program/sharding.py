@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from ocannl.dialects import texpr
+from ocannl.dialects.routine import STAGE
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
@@ -60,6 +61,9 @@ def placement_of(shard: Shard) -> PlacementAttr:
     for axis, mesh in [(axis, own) for axis, over in shard.items() for own in _each(over)]:
         if not isinstance(mesh, str) or not mesh.isidentifier():
             raise ArgumentError(f"an axis of a mesh has a name, found {mesh!r}")
+        if mesh == STAGE:
+            how = "what is built in `with oc.stage(i):` is computed by the ranks of one"
+            raise ArgumentError(f"no axis of a tensor is split over stages: {how}")
         if mesh in asked:
             raise ArgumentError(f'two axes of a tensor cannot share the mesh axis "{mesh}"')
         asked[mesh] = _asked(axis)

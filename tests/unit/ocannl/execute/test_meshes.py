@@ -43,6 +43,14 @@ def test_an_axis_that_the_mesh_has_not():
         ctx.compile(oc.forward(x * 2.0))
 
 
+def test_more_ranks_than_threads():
+    mesh = oc.Mesh({"data": 10**6}, engine="threads")
+    with pytest.raises(
+        oc.DeviceError, match=r"py:\d+: 1000000 ranks are too many threads for one process: 1024"
+    ):
+        oc.Context.cpu(1, mesh=mesh)
+
+
 def test_what_is_for_one_device_alone(tmp_path: Path):
     x = oc.data(np.ones((8, 6), np.float32), label="x", shard={"batch": "data"})
     total = oc.sum((oc.param("w", 2.0, output=3) @ x) ** 2)

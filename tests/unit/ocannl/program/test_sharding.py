@@ -34,6 +34,7 @@ def test_axes_of_a_mesh_have_names_and_sizes(axes: Any):
         ({True: "data"}, "an axis is a row"),
         ({"batch": 4}, "an axis of a mesh has a name"),
         ({"batch": "data", "output": "data"}, "cannot share the mesh axis"),
+        ({"batch": "stage"}, "no axis of a tensor is split over stages: what is built in"),
         ("batch", "axes are given to those of a mesh"),
     ],
 )
