@@ -21,6 +21,7 @@ from ocannl.execute.meshes import gpu_mesh_device, mesh_device, put_on_mesh
 from ocannl.execute.no_value import in_other_contexts
 from ocannl.execute.node import Node
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
+from ocannl.execute.of_this_process import OfThisProcess
 from ocannl.execute.routine import Routine
 from ocannl.execute.saving import load_state, save_state
 from ocannl.execute.tensor_memory import TensorMemory
@@ -59,7 +60,7 @@ from ocannl.runtime.settings import config
 from ocannl.runtime.traced import KEPT, Assignment, compile_traced
 
 
-class Context(TensorMemory):
+class Context(OfThisProcess, TensorMemory):
     """A device with the memory of tensors on it, which compiles and runs routines.
 
     `Context.auto()` is of the backend `OCANNL_BACKEND`, else of the best device there is. `ctx[t]` is the

@@ -22,6 +22,7 @@ from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.merge_buffers import MergeBuffer
 from ocannl.execute.node import Node
 from ocannl.execute.nodes import ArrayType
+from ocannl.execute.of_this_process import OfThisProcess
 from ocannl.execute.routine_texts import RoutineTexts, Target
 from ocannl.execute.turns import Turn, taken
 from ocannl.execute.unwritten import check_written
@@ -70,7 +71,7 @@ class Rerun:
     keeps: object
 
 
-class Routine(Exclusive, RoutineTexts):
+class Routine(OfThisProcess, Exclusive, RoutineTexts):
     """Compiled code over the nodes of a context. Calling it runs it once.
 
     `step[i]` is the value of static index `i` in the next run, `step[i] = 3` sets it, `step(i=3)` sets it by

@@ -290,6 +290,14 @@ class TestHandles:
         with pytest.raises(AttributeError, match="requires_grad"):
             object.__setattr__(p, "requires_grad", False)
 
+    @pytest.mark.parametrize("twin", [copy.deepcopy, pickle.dumps, copy.copy])
+    def test_contexts_and_routines_have_no_twins(self, twin: Callable[[object], object]):
+        ctx = oc.Context.cpu(1)
+        step = ctx.compile(oc.forward(oc.data([1.0]) * 2))
+        for thing in (ctx, step):
+            with pytest.raises(ArgumentError, match=r"test_lifetime\.py:\d+: a \w+ is neither copied nor"):
+                twin(thing)
+
     def test_contexts_are_not_gone_through(self):
         ctx = oc.Context.cpu(1)
         with pytest.raises(ArgumentError, match=r"ctx\[t\]"):
