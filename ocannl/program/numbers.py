@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -16,8 +16,8 @@ Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 def is_number(value: object) -> TypeGuard[Number]:
     """Whether a value is a real number of Python or NumPy, or an array of one."""
     if isinstance(value, np.generic | np.ndarray):
-        is_small = value.dtype.type in SMALL_SCALARS
-        return value.ndim == 0 and (is_small or value.dtype.kind in "biuf")
+        dtype = np.dtype(cast("Any", value).dtype)
+        return value.ndim == 0 and (dtype.type in SMALL_SCALARS or dtype.kind in "biuf")
     return isinstance(value, (int, float, *SMALL_SCALARS))
 
 
