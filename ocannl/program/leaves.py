@@ -85,8 +85,10 @@ def _no_numbers(found: NDArray[Any]) -> str:
         return f"dtype {found.dtype}"
     if found.ndim == 0:
         return f"{type(found.item()).__name__}{_made_by_a_loop(found.item())}"
-    strange = next(item for item in found.flat if not isinstance(item, int | float | np.number))
-    return f"an array with objects of Python, such as {strange!r}"
+    strange = [item for item in found.flat if not isinstance(item, int | float | np.number)]
+    if not strange:
+        return f"dtype {found.dtype}: array.astype(np.float32) has numbers"
+    return f"an array with objects of Python, such as {strange[0]!r}"
 
 
 def _made_by_a_loop(value: object) -> str:

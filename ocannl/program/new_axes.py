@@ -80,6 +80,8 @@ def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
         return [rows.moved(operand) if isinstance(operand, Value) else operand for operand in operands]
     if any(value.guessed_axes for value in values):
         sizes = {known.sizes for known in map(_known_batch, values) if known is not None}
+        if not sizes:
+            return list(operands)
         return [_beside(operand, sizes) if isinstance(operand, Value) else operand for operand in operands]
     return list(operands)
 

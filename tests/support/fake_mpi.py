@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Place: TypeAlias = tuple[int, int, int]
+"""The source, the target and the tag of messages."""
 
 
 @dataclass
@@ -17,12 +20,26 @@ class Post:
 
     size: int
     lock: Lock = field(default_factory=Lock)
-    boxes: dict[tuple[int, int, int], deque[Any]] = field(default_factory=lambda: defaultdict(deque))
-    """Messages on their way, by source, target and tag."""
+    boxes: dict[Place, deque[Any]] = field(default_factory=lambda: defaultdict(deque))
+    """Messages on their way."""
+    posted: dict[Place, deque[Received]] = field(default_factory=lambda: defaultdict(deque))
+    """Receives that have begun: a message goes to the first of them, whichever is tested first."""
 
     def put(self, source: int, target: int, tag: int, message: Any) -> None:
+        place = source, target, tag
         with self.lock:
-            self.boxes[source, target, tag].append(message)
+            if self.posted[place]:
+                self.posted[place].popleft().take(message)
+            else:
+                self.boxes[place].append(message)
+
+    def begin(self, receive: Received) -> None:
+        with self.lock:
+            box = self.boxes[receive.place]
+            if box:
+                receive.take(box.popleft())
+            else:
+                self.posted[receive.place].append(receive)
 
     def take(self, source: int, target: int, tag: int) -> list[Any]:
         """The next message, or none."""
@@ -42,9 +59,9 @@ class Received:
     """A message that comes, once."""
 
     post: Post
-    place: tuple[int, int, int]
+    place: Place
     target: NDArray[np.uint8]
-    done: bool = False
+    done: bool = True
 
     def Free(self) -> None:
         """MPI counts requests that were not freed."""
@@ -52,12 +69,13 @@ class Received:
     def Start(self) -> None:
         assert self.done, "it has not come since the last start"
         self.done = False
+        self.post.begin(self)
+
+    def take(self, message: NDArray[np.uint8]) -> None:
+        self.target[...] = message
+        self.done = True
 
     def Test(self) -> bool:
-        if not self.done:
-            for message in self.post.take(*self.place):
-                self.target[...] = message
-                self.done = True
         return self.done
 
 
@@ -89,14 +107,16 @@ class FakeWorld:
         return self.post.size
 
     def Irecv(self, target: NDArray[np.uint8], peer: int, tag: int) -> Received:
-        return Received(self.post, (peer, self.rank, tag), target)
+        receive = self.Recv_init(target, peer, tag)
+        receive.Start()
+        return receive
 
     def Isend(self, source: NDArray[np.uint8], peer: int, tag: int) -> Sent:
         self.post.put(self.rank, peer, tag, source.copy())
         return Sent()
 
     def Recv_init(self, target: NDArray[np.uint8], peer: int, tag: int) -> Received:
-        return Received(self.post, (peer, self.rank, tag), target, done=True)
+        return Received(self.post, (peer, self.rank, tag), target)
 
     def Send_init(self, source: NDArray[np.uint8], peer: int, tag: int) -> Starting:
         return Starting(self, source, peer, tag)

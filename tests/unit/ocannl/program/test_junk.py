@@ -46,8 +46,8 @@ JUNK: list[Any] = [
 ]
 
 
-SESSION = {"eager", "seed"}
-"""These change what other tests do."""
+SESSION = {"breakpoint", "eager", "seed"}
+"""These change what other tests do, or wait for a user."""
 LONG = {"run_loop", "profile"}
 """These run as often as they are asked to."""
 FILES = {"oc.export", "oc.view", "code.view", "tensor.view", "routine.view"}

@@ -128,6 +128,11 @@ def test_what_no_target_stores_is_refused(given: type[object]):
         oc.data(np.array([1, 2], given))
 
 
+def test_objects_that_are_numbers_are_told():
+    with pytest.raises(oc.ArgumentError, match=r"dtype object: array.astype\(np.float32\) has numbers"):
+        oc.data(np.array([1, 2.5], object))
+
+
 class TestFlatData:
     numbers = np.arange(12.0)
 
