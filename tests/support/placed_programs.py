@@ -44,7 +44,8 @@ class Placed:
             if isinstance(op, texpr.MemoryOp):
                 sizes, label = shape_of(op.result).memory_sizes, op.label.data
                 array = None if label not in program.values else program.values[label].array
-                given = rng.uniform(-1, 1, sizes) if array is None else array.reshape(sizes)
+                is_given = isinstance(array, np.ndarray)
+                given = array.reshape(sizes) if is_given else rng.uniform(-1, 1, sizes)
                 contents[label] = np.asarray(given, np.float64)
         passes = passes_until("cpu", WHOLE_PROGRAM)
         # Folded layers are as many as are needed to unfold them, and not a whole program.
