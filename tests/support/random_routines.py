@@ -113,11 +113,18 @@ PAIRS: tuple[Pair, ...] = (
     (lambda t, u: oc.where(t > u, t, 0.5), lambda x, y: np.where(x > y, x, 0.5)),
     (lambda t, u: t / (2 + oc.cos(u)), lambda x, y: x / (2 + np.cos(y))),
 )
+
+
+def sorted_along(x: Array, axis: int) -> Array:
+    """Sorted numbers, of which none is known where one was not: that may stand anywhere."""
+    return np.where(np.isnan(x).any(axis, keepdims=True), np.nan, np.sort(x, axis))
+
+
 ALONG: tuple[Pair, ...] = (
     (oc.cumsum, np.cumsum),
     (oc.cummax, np.maximum.accumulate),
     (oc.flip, np.flip),
-    (oc.sort, np.sort),
+    (oc.sort, sorted_along),
     (lambda t, axis: oc.roll(t, 2, axis), lambda x, axis: np.roll(x, 2, axis)),
 )
 REDUCERS: tuple[tuple[Callable[..., oc.Tensor], Callable[..., Array]], ...] = (
