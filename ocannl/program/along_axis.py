@@ -251,9 +251,13 @@ def unfold(t: TensorLike, axis: int, size: int, step: int = 1) -> Tensor:
 
 
 def flip(t: TensorLike, axis: int | Sequence[int] = -1) -> Tensor:
-    """The elements in reverse order along an axis, or along several."""
-    tensor = as_tensor(t)
-    for each in _each(axis):
+    """The elements in reverse order along an axis, or along several. Raises `ArgumentError` for an axis that
+    is given twice.
+    """
+    tensor, axes = as_tensor(t), _each(axis)
+    if len({Along.of(tensor, each).name for each in axes}) < len(axes):
+        raise ArgumentError(f"an axis is flipped once, found {axis!r}")
+    for each in axes:
         tensor = Tensor(part_of(tensor.ir_value, _key(each, REVERSED)))
     return tensor
 

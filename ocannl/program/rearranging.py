@@ -19,7 +19,7 @@ from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 
 TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[^\W\d]\w*|1)")
-SIZE = re.compile(r"\b([2-9]|[1-9]\d+)\b")
+SIZE = re.compile(r"(?<![-.])\b([2-9]|[1-9]\d+)\b(?!\.)")
 LETTERS: dict[str, RowKind] = {"b": "batch", "o": "output", "i": "input"}
 EACH = ["..."]
 """Stands for an axis for each of those that `...` is."""

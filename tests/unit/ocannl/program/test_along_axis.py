@@ -292,6 +292,8 @@ def test_along_several_axes():
     a = np.arange(24.0).reshape(2, 3, 4)
     t = oc.data(a)
     np.testing.assert_array_equal(oc.flip(t, (0, -1)).numpy(), np.flip(a, (0, -1)))
+    with pytest.raises(oc.ArgumentError, match=r"an axis is flipped once, found \(0, -2\)"):
+        oc.flip(oc.data(np.ones((2, 3)), axes="bo"), (0, -2))
     np.testing.assert_array_equal(oc.roll(t, (1, -2), (1, 2)).numpy(), np.roll(a, (1, -2), (1, 2)))
     np.testing.assert_array_equal(oc.roll(t, 1, [0, 1]).numpy(), np.roll(a, 1, (0, 1)))
     with pytest.raises(oc.ArgumentError, match="each axis has a shift: 1 axes, found 2 shifts"):

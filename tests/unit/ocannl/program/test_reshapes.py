@@ -158,3 +158,9 @@ def test_sizes_as_numbers_in_patterns():
         oc.rearrange(x, "(h 2) w -> h (w 2)")
     with pytest.raises(oc.SpecError, match=re.escape("is no pattern: see `0")):
         oc.repeat(x, "h w -> h w 0")
+
+
+@pytest.mark.parametrize("size", ["-2", "2.5"])
+def test_a_wrong_size_in_a_pattern_is_shown_as_written(size: str):
+    with pytest.raises(oc.SpecError, match=re.escape(f"see `{size})`")):
+        oc.repeat(oc.data(np.ones((2, 3)), axes="bo"), f"h w -> h (w {size})")
