@@ -18,7 +18,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from ocannl.dialects import assign, loops, texpr
-from ocannl.dialects.assign.node import MEMORY_MODES
+from ocannl.dialects.assign.node import CONSTANT, MEMORY_MODES
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.locating_parser import LocatingParser
@@ -193,10 +193,11 @@ def expressions(draw: st.DrawFn) -> str:
 def assignments(draw: st.DrawFn) -> str:
     """Nodes and an assignment between them, its indices inside."""
     labels = draw(st.lists(LABELS, min_size=1, max_size=3, unique=True))
-    modes = st.sampled_from(MEMORY_MODES)
+    modes = [st.sampled_from(MEMORY_MODES) for _ in labels]
+    modes[0] = modes[0].filter(lambda mode: mode != CONSTANT)  # it is written
     nodes = [
-        assign.NodeOp(label, draw(modes), draw(LABELS), MemRefType(draw(ELEMENTS), draw(small)))
-        for label in labels
+        assign.NodeOp(label, draw(mode), draw(LABELS), MemRefType(draw(ELEMENTS), draw(small)))
+        for label, mode in zip(labels, modes, strict=True)
     ]
     lhs = nodes[0].result
     sizes = {f"i{axis}": size for axis, size in enumerate(memref_shape(lhs))}
