@@ -14,7 +14,7 @@ import numpy as np
 import ocannl as oc
 from ocannl.program.code import at_once, is_recording
 from ocannl.program.eager import RECORDER, is_eager
-from ocannl.program.other_names import OF_OPTIMIZERS, NamesApart
+from ocannl.program.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
 from ocannl.train.only_if import only_if
@@ -41,6 +41,10 @@ class Optimizer(NamesApart):
     sizes, go on with the same moments. It is state.
     """
 
+    __slots__ = (
+        *("name", "lr", "options", "groups", "clip_norm", "clip_value", "accumulate", "ema", "maximize"),
+        *("_rule", "_common", "_scope", "_nodes", "_averages", "_again", "__weakref__"),
+    )
     in_place_of = OF_OPTIMIZERS
 
     def __init__(
@@ -84,8 +88,14 @@ class Optimizer(NamesApart):
             raise oc.ArgumentError(f"accumulate is a number of steps, found {self.accumulate!r}")
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Raises `ArgumentError` for an option of steps that are code already, which would not change."""
-        if not name.startswith("_") and vars(self).get("_nodes") and not is_eager():
+        """Raises `ArgumentError` for an option of steps that are code already, which would not change, and
+        `AttributeError` for what there is not.
+        """
+        if name not in self.__slots__:
+            others = {**self.in_place_of, **{key: f"options[{key!r}]" for key in self.options}}
+            known = [own for own in (*self.__slots__, *self.options) if own[0] != "_"]
+            raise missing("'Optimizer' object", name, known, {name: others[name]} if name in others else {})
+        if not name.startswith("_") and getattr(self, "_nodes", None) and not is_eager():
             raise oc.ArgumentError(
                 f"{self.name} has steps that are code, with their options: `{name}` cannot change them; "
                 "a learning rate that changes is an argument of the function, a schedule, or a node that "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -353,6 +354,22 @@ def test_settings_may_be_numbers_of_numpy(settings: dict[str, Any]):
         step.run_loop(epochs=3)
         updated.append(ctx[w])
     np.testing.assert_array_equal(*updated)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("learning_rate", "has no attribute 'learning_rate'"),
+        ("clip_nrom", "did you mean 'clip_norm'?"),
+        ("momentum", "in its place: options['momentum']"),
+        ("momentun", "did you mean 'momentum'?"),
+        ("param_groups", "in its place: groups="),
+    ],
+)
+def test_what_an_optimizer_has_not_cannot_be_set(name: str, words: str):
+    optimizer: Any = train.sgd(0.1, momentum=0.9)
+    with pytest.raises(AttributeError, match=re.escape(words)):
+        setattr(optimizer, name, 0.5)
 
 
 def test_options_of_steps_that_are_code_do_not_change():
