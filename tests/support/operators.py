@@ -67,7 +67,10 @@ def special(dtype: type[np.floating]) -> Array:
         np.finfo(dtype).smallest_subnormal,
         12345 * np.finfo(dtype).smallest_subnormal,
     ]
-    return np.array([*values, *(-v for v in values)], dtype)
+    found = np.array([*values, *(-v for v in values)], dtype)
+    # Those that GPUs compute have all their bits.
+    nans = np.full(2, -1, f"i{found.itemsize}").view(dtype)
+    return np.concatenate([found, np.copysign(nans, [1, -1], dtype=dtype)])
 
 
 def operands(dtype: type[np.floating]) -> tuple[Array, Array, Array]:

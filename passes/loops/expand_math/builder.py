@@ -43,12 +43,14 @@ class MathBuilder(ArithBuilder):
             value = self.fma(value, x, self.const(c))
         return value
 
-    def round_magic(self) -> SSAValue:
-        """Added to a float far smaller, it leaves the nearest integer in the low bits of the sum."""
-        return self.const(1.5 * 2.0**self.mantissa_bits)
+    def round_magic(self, more: int = 0) -> SSAValue:
+        """Added to a far smaller float, it leaves the nearest integer, plus `more`, in the sum's low bits."""
+        return self.const(1.5 * 2.0**self.mantissa_bits + more)
 
     def times_power_of_two(self, x: SSAValue, shifted: SSAValue) -> SSAValue:
-        """`x * 2^n` by the bits of `n + round_magic()`; a result that is not normal is meaningless."""
+        """`x * 2^n` by the bits of `n + round_magic()`; a result that is not normal is meaningless, and so is
+        that of a NaN, which may become a number.
+        """
         exponent = self.shift_left(self.bits(shifted), self.int_const(self.mantissa_bits))
         return self.from_bits(self.int_add(self.bits(x), exponent))
 

@@ -75,7 +75,7 @@ def reduce_exp(b: MathBuilder, x: SSAValue, factor: int) -> tuple[SSAValue, SSAV
 
 def exp2_reduced(b: MathBuilder, r: SSAValue, shifted: SSAValue) -> SSAValue:
     """`2^(n + r)` for |r| <= 1 / 2, given `n + round_magic()`, where the result is a normal number."""
-    return b.times_power_of_two(b.polynomial(r, (1.0, *b.pick(EXP2))), shifted)
+    return b.mul(b.polynomial(r, (1.0, *b.pick(EXP2))), b.times_power_of_two(b.const(1.0), shifted))
 
 
 def exponent_range(b: MathBuilder) -> tuple[float, float]:
@@ -96,13 +96,15 @@ def times_any_power_of_two(b: MathBuilder, x: SSAValue, n: SSAValue, shifted: SS
     """`x * 2^n` for x near 1, given `n` and `n + round_magic()`: 0, denormal, normal or infinite, rounded
     once.
 
-    The factors are 2^(n/2) and the rest: no float is as large or small as 2^n for every n.
+    The factors are 2^(n/2) and the rest: no float is as large or small as 2^n for every n. They are factors,
+    and not added to the bits of x, as those of a NaN may be any.
     """
-    half = b.fma(n, b.const(0.5), b.round_magic())
+    # With the bias in its low bits, it is the bits of a float as it is.
+    half = b.fma(n, b.const(0.5), b.round_magic(b.bias))
     exponent, first = (b.shift_left(b.bits(each), b.int_const(b.mantissa_bits)) for each in (shifted, half))
-    one = b.int_const(b.bias << b.mantissa_bits)
-    rest = b.from_bits(b.int_add(b.int_sub(exponent, first), one))
-    return b.mul(b.from_bits(b.int_add(b.bits(x), first)), rest)
+    biases = b.int_const(2 * b.bias << b.mantissa_bits)
+    rest = b.from_bits(b.int_add(b.int_sub(exponent, first), biases))
+    return b.mul(b.mul(x, b.from_bits(first)), rest)
 
 
 def saturate(b: MathBuilder, exponent: SSAValue, power: SSAValue) -> SSAValue:

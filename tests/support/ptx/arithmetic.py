@@ -23,6 +23,19 @@ DROPPED, MIDDLE = np.uint64((1 << 29) - 1), np.uint64(1 << 28)
 LEAST_NORMAL = 2.0**-126
 
 
+# What is computed in f32 and is not a number.
+CANONICAL = np.uint32(0x7FFFFFFF)
+KEEPS_BITS = {"neg", "abs", "copysign"}
+
+
+def elementwise(name: str, *operands: Array) -> Array:
+    """The result of an instruction. That of arithmetic in f32 has one NaN."""
+    found = ELEMENTWISE[name](*operands)
+    if found.dtype == np.float32 and name not in KEEPS_BITS and np.isnan(found).any():
+        return np.where(np.isnan(found), CANONICAL.view(np.float32), found)
+    return found
+
+
 def fused(x: Array, y: Array, z: Array) -> Array:
     """x * y + z, rounded once."""
     if x.dtype != np.float32:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from support.ptx import bulk_copies
-from support.ptx.arithmetic import ELEMENTWISE, TYPES, compared, converted, high_product
+from support.ptx.arithmetic import TYPES, compared, converted, elementwise, high_product
 from support.ptx.bulk_copies import Mbarrier
 from support.ptx.matrices import multiplied, multiplied_doubles, spread
 from support.ptx.memory import WARP, Counts, Global, Shared, bank_turns, elements_of, sectors
@@ -203,7 +203,7 @@ class Machine:
             method(self, op)
             return
         type, (target, *operands) = op.modes[-1], op.operands
-        self.define(target, ELEMENTWISE[op.name](*(self.value(operand, type) for operand in operands)))
+        self.define(target, elementwise(op.name, *(self.value(operand, type) for operand in operands)))
 
     def call(self, op: Instruction) -> None:
         """Runs a function in the active threads, as a machine of its own."""

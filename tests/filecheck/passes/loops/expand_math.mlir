@@ -1,7 +1,8 @@
 // RUN: ocannl-opt %s -p expand-math | filecheck %s
 
 // 2^n by the bits of the exponents of two factors, with x in the range of results that are neither 0 nor infinite: no
-// product underflows where the result is 0, as it is for each masked score of attention.
+// product underflows where the result is 0, as it is for each masked score of attention. The polynomial is multiplied by
+// both: of a NaN, no bits are changed.
 // CHECK-LABEL: func.func @exp(
 // CHECK-NOT:     math.exp
 // CHECK:         [[IS_ZERO:%.*]] = arith.cmpf olt, %x, %{{.*}} : f32
@@ -12,7 +13,8 @@
 // CHECK:         math.fma [[X]], %{{.*}}, %{{.*}} : f32
 // CHECK:         arith.shli %{{.*}}, %{{.*}} : i32
 // CHECK:         arith.shli %{{.*}}, %{{.*}} : i32
-// CHECK:         [[POWER:%.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK:         [[PART:%.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT:    [[POWER:%.*]] = arith.mulf [[PART]], %{{.*}} : f32
 // CHECK-NEXT:    [[RESULT:%.*]] = arith.select [[IS_ZERO]], [[ZERO]], [[POWER]]
 // CHECK-NEXT:    func.return [[RESULT]] : f32
 func.func @exp(%x : f32) -> f32 {
