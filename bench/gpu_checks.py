@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL
@@ -51,6 +52,8 @@ KERNELS = [
     *(f"conv_14x64x64_3x3{of}" for of in ("", "_image", "_kernel")),
     *("conv_16x32x64_3x3_by2", "convolution", "convolution_backward"),
 ]
+# What all others need.
+SIMPLE = ("driver", "kernel by kernel", "a graph", "an index", "run_loop", "profile")
 # What tools that slow kernels down look at.
 FEW = [
     "a graph",
@@ -260,6 +263,19 @@ def watched(names: Sequence[str], command: Sequence[str], seconds: float = CHECK
     return failed
 
 
+def side_by_side(names: Sequence[str], command: Sequence[str], jobs: int) -> list[str]:
+    """Runs checks in some processes at a time, each with some of them, after the simple ones, which go first
+    and alone; returns those that failed. Where a simple one has, the others do not run.
+    """
+    simple = [name for name in names if name in SIMPLE]
+    others = [name for name in names if name not in SIMPLE]
+    if (failed := watched(simple, command)) or not others:
+        return failed
+    shares = [others[first::jobs] for first in range(min(jobs, len(others)))]
+    with ThreadPoolExecutor(len(shares)) as pool:
+        return [name for found in pool.map(partial(watched, command=command), shares) for name in found]
+
+
 def tools() -> dict[str, tuple[list[str], int]]:
     """Commands after the checks, by what they are, and the seconds that each may take."""
     own = [*OWN, "--here", *FEW]
@@ -302,12 +318,13 @@ def main(args: list[str] | None = None) -> None:
     )
     parser.add_argument("names", nargs="*", metavar="check", type=known, help=", ".join(CHECKS))
     parser.add_argument("--here", action="store_true", help="in this process, and without a limit of time")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that check at a time")
     given = parser.parse_args(args)
     names: list[str] = given.names
     if given.here:
         checked(names or list(CHECKS))
         return
-    failed = watched(names or list(CHECKS), [*OWN, "--here"])
+    failed = side_by_side(names or list(CHECKS), [*OWN, "--here"], given.jobs)
     if not names:
         failed += [name for name, (command, seconds) in tools().items() if run_tool(name, command, seconds)]
     if failed:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +27,7 @@ from ocannl.runtime.host.processor import host, missing_features
 DType: TypeAlias = type[np.floating[Any]]
 
 ARM = "aarch64"
+SPOILED = "cannot use the GPU any more"
 
 
 @contextmanager
@@ -80,6 +83,28 @@ def mac() -> Generator[None]:
         yield
 
 
+@contextmanager
+def gpu() -> Generator[None]:
+    """A GPU that is there. A process for which a kernel spoils it is of no use to later tests, and ends."""
+    try:
+        yield
+    except oc.DeviceError as error:
+        if SPOILED in str(error):
+            print(error, file=sys.__stderr__, flush=True)
+            os._exit(1)
+        raise
+
+
+@cache
+def no_gpu() -> str:
+    """Why no NVIDIA GPU can be had; empty where there is one."""
+    try:
+        oc.Context.cuda()
+    except oc.DeviceError as error:
+        return str(error)
+    return ""
+
+
 @dataclass(frozen=True)
 class Column:
     """A target.
@@ -123,6 +148,8 @@ class Column:
             return "there is no C++ compiler: install clang or g++"
         if self.around is c_compiler and CC is None:
             return "there is no C compiler: install gcc or clang"
+        if self.around is gpu and (why := no_gpu()):
+            return f"there is no NVIDIA GPU: {why}"
         if self.processor and (missing := missing_features(processor(self.processor))):
             return arm_on_cpu.LACKS if missing == [ARM] else f"this processor has no {', '.join(missing)}"
         return None
@@ -148,6 +175,9 @@ COLUMNS = {
     "sm_90 tf32": Column(lambda: oc.Context.cuda(tf32=True), HOPPER, assembles=True, reference="tf32"),
     "ptx": Column(oc.Context.cuda, partial(driver, (8, 0), True)),
     "ptx f64": Column(oc.Context.cuda, partial(driver, (9, 0), True), np.float64),
+    "gpu": Column(oc.Context.cuda, gpu),
+    "gpu f64": Column(oc.Context.cuda, gpu, np.float64),
+    "gpu tf32": Column(lambda: oc.Context.cuda(tf32=True), gpu, rounding=3e-3),
     "metal": Column(oc.Context.metal, mac),
     "c": Column(c_context, c_compiler),
     "c f64": Column(c_context, c_compiler, np.float64),

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import gpu_checks
 import pytest
-from gpu_checks import CHECKS, FEW, checked, main, run_tool, tools, watched
+from gpu_checks import CHECKS, FEW, SIMPLE, checked, main, run_tool, side_by_side, tools, watched
 from kernels import kernel
 from kernels_ocannl import Runs
 from support.cuda_handles import CUresult
 from support.cuda_on_cpu import FakeDriver, install
 
 import ocannl as oc
-
-SIMPLE = ["driver", "kernel by kernel", "a graph", "an index", "run_loop", "profile"]
 
 
 @pytest.fixture
@@ -83,6 +81,17 @@ def test_the_next_process_goes_on(capfd: pytest.CaptureFixture[str]):
     assert [line[34:].split("FAILED: ")[1] for line in lines if "FAILED" in line] == [
         *("it is", "it is", "exit status -6", "exit status 0", "it takes longer than 3 s")
     ]
+
+
+def test_several_processes_at_a_time(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gpu_checks, "SIMPLE", ("right 1", "wrong 2"))
+    others = ["crashes 3", "right 4", "wrong 5", "right 6"]
+    command = [sys.executable, "-c", STAND_IN]
+    assert sorted(side_by_side(["right 1", *others], command, 3)) == ["crashes 3", "wrong 5"]
+    said = capfd.readouterr().out
+    assert [said.count(name) for name in others] == [1, 1, 1, 1]
+    assert side_by_side([*others, "wrong 2"], command, 3) == ["wrong 2"]
+    assert "right 4" not in capfd.readouterr().out
 
 
 def test_after_wrong_results_the_next_check_goes_on(monkeypatch: pytest.MonkeyPatch, driver: FakeDriver):
