@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -17,15 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ocannl.dialects.ir.errors import StateError, UninitializedError
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
-from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
+from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.execute.array_files import ArrayFile, Metadata, StoredArray, texts, write_arrays
 from ocannl.execute.inference import infer
 from ocannl.execute.mesh_saving import check_same_file, parts_to_set, save_on_mesh
 from ocannl.execute.near_names import renaming
 from ocannl.execute.node import Node
+from ocannl.execute.shapes_of_arrays import close_shapes, row_fits, shape_of_sizes
 from ocannl.execute.sharded_files import open_saved, remove_shards
 from ocannl.execute.turns import Turn
-from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.dtypes import ELEMENTS, dtype_of
 from ocannl.program.eager import ENGINE, RECORDER
@@ -36,6 +36,9 @@ from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value, memory_key
 from ocannl.runtime.collectives.device import MeshDevice
 from ocannl.runtime.device import Device, Memory
+
+OTHERS_KNOW = ", and what it is used for needs another shape"
+"""Why an array cannot be the value of memory whose own shape is open."""
 
 
 class Memories(Protocol):
@@ -135,13 +138,11 @@ def load_state(
     shapes, paths = (_noted(str(path), file, table, names) for table in ("shapes", "paths"))
     # A new name is one of its own, whatever numbers the old one had.
     paths |= {new: new for old, new in names.items() if new != old}
-    loading = _Loading(found, stored, shapes, paths, strict, partial)
+    loading = _Loading(str(path), found, stored, shapes, paths, strict, partial)
     if wrong := loading.misfits():
-        raise StateError(here("\n  ".join([f"nothing was loaded from {path}", *wrong])))
-    chosen = loading.chosen
-    for name in chosen:
-        loading.close(name)
-    changes = [_change(context, found[name], stored) for name, stored in chosen.items()]
+        raise loading.refusal(wrong)
+    loading.close()
+    changes = [_change(context, found[name], stored) for name, stored in loading.chosen.items()]
     with context.turn.held():
         for change in changes:
             change()
@@ -198,6 +199,7 @@ def _noted(path: str, file: ArrayFile, table: str, names: Mapping[str, str]) -> 
 class _Loading:
     """State, and what a file has for it, by the names of the program."""
 
+    path: str
     found: State
     stored: Mapping[str, StoredArray]
     shapes: Mapping[str, str]
@@ -206,6 +208,10 @@ class _Loading:
     """Names without numbers, where the file notes them."""
     strict: bool
     partial: bool
+
+    def refusal(self, wrong: Sequence[str]) -> StateError:
+        """The error that tells everything that does not fit."""
+        return StateError(here("\n  ".join([f"nothing was loaded from {self.path}", *wrong])))
 
     @property
     def chosen(self) -> dict[str, StoredArray]:
@@ -240,53 +246,48 @@ class _Loading:
         entry = self.found[name]
         if isinstance(entry, Held):
             value = entry.read()
-            shape, dtype, fits = str(value.shape), value.dtype, value.shape == array.shape
+            dtype, fits = value.dtype, value.shape == array.shape
         else:
             element = tensor_type(entry.ir_value).element_or_none
             dtype = array.dtype if element is None else dtype_of(element)
-            shape, fits = str(entry.shape), self.shape_of(name, entry) is not None
-        theirs = self.shapes.get(name, str(array.shape))
-        found = [] if fits else [f"{name}: shape {shape} in the program, {theirs} in the file"]
+            fits = self.shape_of(name, entry) is not None
+        found = [] if fits else [self.misfit(name)]
         if dtype != array.dtype and (self.strict or array.dtype not in ELEMENTS):
             found.append(f"{name}: {dtype} in the program, {array.dtype} in the file")
         return found
+
+    def misfit(self, name: str, why: str = "") -> str:
+        """The shapes of an array in the program and in the file, in words."""
+        entry = self.found[name]
+        shape = str(entry.read().shape if isinstance(entry, Held) else entry.shape)
+        theirs = self.shapes.get(name, str(self.stored[name].shape))
+        return f"{name}: shape {shape} in the program, {theirs} in the file{why}"
 
     def shape_of(self, name: str, tensor: Tensor) -> Shape | None:
         """The shape that a tensor gets from the file; None where it does not fit what is known of it."""
         known, sizes = graph.known_shape(tensor.ir_value), self.stored[name].shape
         if known.is_final:
             return known if known.memory_sizes == sizes else None
-        noted = shape_of_text(self.shapes.get(name, "?"))
+        if name not in self.shapes:
+            return shape_of_sizes(known, sizes)
+        noted = shape_of_text(self.shapes[name])
         if noted is None or noted.memory_sizes != sizes:
             return None
-        return noted if all(map(_row_fits, known, noted)) else None
+        return noted if all(map(row_fits, known, noted)) else None
 
-    def close(self, name: str) -> None:
-        """Gives a tensor whose shape or precision is open those of the file."""
-        entry = self.found[name]
-        if not isinstance(entry, Held):
-            shape = self.shape_of(name, entry)
-            assert shape is not None, "it was compared before"
-            close_shape(entry.ir_value, shape, self.stored[name].dtype)
-
-
-def close_shape(value: Value, shape: Shape, dtype: np.dtype[Any]) -> None:
-    """Gives memory whose shape or precision is open a final shape and a dtype."""
-    for known, row in zip(graph.known_shape(value), shape, strict=True):
-        if not known.is_final:
-            graph.solver().add(RowEq(known, row))
-    if tensor_type(value).element_or_none is None:
-        value.refine(TensorType(tensor_type(value).shape, ELEMENTS[dtype]))
-
-
-def _row_fits(known: Row, row: Row) -> bool:
-    """Whether a row that is partly known may be a final one."""
-    sizes, axes = row.axes, known.axes
-    if len(sizes) < len(axes) or (known.is_closed and len(sizes) != len(axes)):
-        return False
-    pairs = [*zip(known.leading, sizes, strict=False)]
-    pairs += zip(reversed(known.trailing), reversed(sizes), strict=False)
-    return all(not isinstance(axis, Dim) or axis == size for axis, size in pairs)
+    def close(self) -> None:
+        """Gives tensors whose shape or precision is open those of the file. Raises `StateError`, and changes
+        nothing, where what they are used for needs others.
+        """
+        wanted: dict[str, tuple[Value, Shape, np.dtype[Any]]] = {}
+        for name, stored in self.chosen.items():
+            entry = self.found[name]
+            if not isinstance(entry, Held):
+                shape = self.shape_of(name, entry)
+                assert shape is not None, "it was compared before"
+                wanted[name] = entry.ir_value, shape, stored.dtype
+        if wrong := [self.misfit(name, OTHERS_KNOW) for name in close_shapes(wanted)]:
+            raise self.refusal(wrong)
 
 
 def shape_of_text(text: str) -> Shape | None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl.dialects.shapes.shape import Shape, closed_row
-from ocannl.execute.saving import close_shape
+from ocannl.execute.saving import OTHERS_KNOW
+from ocannl.execute.shapes_of_arrays import close_shapes, row_fits
 from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of, modules_in
 from ocannl.program import graph
 from ocannl.program.arrays import as_array
@@ -98,14 +99,18 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     block: `{"transformer.wte": "embed"}`. A parameter whose shape is open gets that of the array. Nothing
     changes unless all fits: else `StateError` names what is missing, extra and of another size.
     """
+    if hasattr(state_dict, "state_dict"):
+        raise oc.ArgumentError("the arrays of a module are its state_dict()")
     places = list(_places(_as_block(block)))
     modules = {place.path: place.module for place in places}
     renamed = {_renamed(_renamed(name, map or {}), modules): value for name, value in state_dict.items()}
     given = {name: _array(v) for name, v in renamed.items() if not name.endswith("num_batches_tracked")}
     wanted = [_joined(place.module, name) for place in places for name in place.names]
-    wrong = [f"missing: {name}" for name in wanted if name not in given]
-    wrong += [f"not in the block: {name}" for name in given if name not in wanted]
-    found: list[tuple[oc.Tensor, Converted]] = []
+    missing = [name for name in wanted if name not in given]
+    extra = [name for name in given if name not in wanted]
+    wrong = [*(f"missing: {name}" for name in missing), *(f"not in the block: {name}" for name in extra)]
+    wrong += _map_meant(missing, extra)
+    found: dict[str, tuple[oc.Tensor, Converted]] = {}
     for place in places:
         names = {name: _joined(place.module, name) for name in place.names}
         if not all(name in given for name in names.values()):
@@ -118,16 +123,25 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
             wrong.append(f"{place.path or 'the block'}: arrays of these shapes are not its: {shapes}")
             continue
         for part, converted in parts.items():
-            tensor = place.tensors[part]
-            found.append((tensor, converted))
+            path, tensor = _joined(place.path, part), place.tensors[part]
+            found[path] = tensor, converted
             if why := _misfit(tensor, converted):
-                wrong.append(f"{_joined(place.path, part)}: {why}")
+                wrong.append(f"{path}: {why}")
+    if not wrong:
+        shapes = {path: (t.ir_value, _shape_of(c), c.array.dtype) for path, (t, c) in found.items()}
+        wrong = [f"{path}: {_shapes(*found[path])}{OTHERS_KNOW}" for path in close_shapes(shapes)]
     if wrong:
         raise oc.StateError("\n  ".join(["nothing was taken over", *wrong]))
-    for tensor, converted in found:
-        close_shape(tensor.ir_value, _shape_of(converted), converted.array.dtype)
-    for tensor, converted in found:
+    for tensor, converted in found.values():
         ctx[tensor] = converted.array.reshape(tensor.shape.array)
+
+
+def _map_meant(missing: Sequence[str], extra: Sequence[str]) -> list[str]:
+    """The hint that names may be told by a map: with the first two that end alike."""
+    pairs = [(theirs.rpartition("."), ours.rpartition(".")) for ours in missing for theirs in extra]
+    likely = {theirs[0]: ours[0] for theirs, ours in pairs if theirs[2] == ours[2] and theirs[0] and ours[0]}
+    first = dict([*likely.items()][:1])
+    return [f"hint: `map` gives PyTorch's names those of the block: map={first}"] if first else []
 
 
 def to_torch(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, Any]:
@@ -197,8 +211,12 @@ def _misfit(tensor: oc.Tensor, converted: Converted) -> str:
     if known.is_final:
         fits = known.elements == array.size
     else:
-        fits = all(not row.is_final or row.sizes == given.sizes for row, given in rows)
-    return "" if fits else f"{tensor.shape} in the block, {array.shape} given"
+        fits = all(row_fits(row, given) for row, given in rows)
+    return "" if fits else _shapes(tensor, converted)
+
+
+def _shapes(tensor: oc.Tensor, converted: Converted) -> str:
+    return f"{tensor.shape} in the block, {converted.array.shape} given"
 
 
 def _one_axis_a_row(tensor: oc.Tensor, array: NDArray[Any]) -> NDArray[Any]:

@@ -87,6 +87,32 @@ def test_nothing_changes_unless_all_fits():
     np.testing.assert_array_equal(ctx[layer.w], before)
 
 
+def test_names_that_a_map_would_tell():
+    """`nn.Sequential` numbers its modules, so that names of both sides end alike and begin otherwise."""
+    model, ctx = nn.mlp(hid_dims=[4], out_dim=2), oc.Context.cpu()
+    given = {"0.weight": random(4, 3), "0.bias": random(4), "2.weight": random(2, 4)}
+    with pytest.raises(oc.StateError, match=r"hint: .*map=\{'0': 'layers\.0'\}"):
+        oc.interop.from_torch(ctx, model, given)
+    oc.interop.from_torch(ctx, model, given, map={"0": "layers.0", "2.weight": "w_out"})
+    np.testing.assert_array_equal(ctx[model.w_out], given["2.weight"])
+    module = type("Module", (), {"state_dict": given.copy})()
+    with pytest.raises(oc.ArgumentError, match=r"the arrays of a module are its state_dict\(\)"):
+        oc.interop.from_torch(ctx, model, module)
+
+
+def test_axes_that_are_known_of_an_open_row_are_kept():
+    """The input row is open yet, and what the layer is applied to has 3 features: arrays for 2 do not fit."""
+    layer, ctx = nn.linear(out_dim=4), oc.Context.cpu()
+    y = layer(oc.data(random(5, 3)))
+    with pytest.raises(oc.StateError) as error:
+        oc.interop.from_torch(ctx, layer, {"weight": random(4, 2), "bias": random(4)})
+    line = str(error.value).splitlines()[1]
+    assert line.endswith(",3->4 in the block, (4, 2) given")
+    weight, bias = random(4, 3), random(4)
+    oc.interop.from_torch(ctx, layer, {"weight": weight, "bias": bias})
+    assert ctx[y].shape == (5, 4)
+
+
 # PyTorch.
 
 IMAGE, SEQUENCE = (2, 9, 10, 4), (2, 7, 8)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ import ocannl as oc
 from ocannl import nn, train
 from ocannl.execute.near_names import renaming
 from ocannl.execute.saving import shape_of_text
+from ocannl.execute.shapes_of_arrays import shape_of_sizes
+from ocannl.program import graph
 
 SUFFIXES = pytest.mark.parametrize("suffix", ["safetensors", "npz"])
 
@@ -206,6 +209,55 @@ def test_an_open_parameter_gets_its_shape(tmp_path: Path):
     ctx.load(tmp_path / "a.npz", fresh, rename={"linear.*": "*"})
     assert fresh.shape == "3->4"
     np.testing.assert_array_equal(ctx[fresh], ctx[oc.params(y)["linear.w"]])
+
+
+def test_open_parameters_get_the_shapes_of_a_file_of_others(tmp_path: Path):
+    """Applied or not: more axes belong to the open row, or to the rows as those of an initial array do."""
+    w, b = np.arange(12, dtype=np.float32).reshape(4, 3), np.ones(4, np.float32)
+    save_file({"linear.w": w, "linear.b": b}, tmp_path / "a.safetensors")
+    ctx = oc.Context.cpu(threads=1)
+    applied, alone = nn.linear(out_dim=4), nn.linear(out_dim=4)
+    y = applied(oc.data(np.ones((5, 3), np.float32)))
+    free = oc.param("free")
+    for layer in (applied, alone):
+        ctx.load(tmp_path / "a.safetensors", layer)
+        assert (layer.w.shape, layer.b.shape) == ("3->4", "4")
+    np.testing.assert_array_equal(ctx[y], np.broadcast_to(w.sum(1) + b, (5, 4)))
+    for name, shape in {"linear.w": "3->4", "linear.b": "4"}.items():
+        ctx.load(tmp_path / "a.safetensors", [free := oc.param("free")], strict=False, rename={name: "free"})
+        assert free.shape == shape
+
+
+@pytest.mark.parametrize(
+    ("sizes", "known", "found"),
+    [
+        ((4, 3), {"output": 4, "input": None}, "3->4"),
+        ((2, 4, 3), {"output": 4, "input": [3]}, None),
+        ((2, 4, 3), {"output": None, "input": None}, "3->2,4"),
+        ((5, 4), {"output": 5, "input": [3]}, None),
+        ((4, 5), {"output": 3, "input": None}, None),
+        ((), {"output": None, "input": None}, "()"),
+        ((), {"output": 4, "input": None}, None),
+        ((6, 4), {"batch": None, "output": 4, "input": []}, "6|4"),
+    ],
+)
+def test_shapes_of_arrays_without_rows(sizes: tuple[int, ...], known: dict[str, Any], found: str | None):
+    shape = shape_of_sizes(graph.known_shape(oc.param("p", **known).ir_value), sizes)
+    assert (shape and str(shape)) == found
+
+
+def test_a_shape_that_others_contradict_changes_nothing(tmp_path: Path):
+    """Each array would fit, but two parameters have an axis in common: so the bias stays open, too."""
+    file, ctx, d = tmp_path / "a.safetensors", oc.Context.cpu(threads=1), oc.Dim("d")
+    bias, v, w = oc.param("bias"), oc.param("v", output=[d]), oc.param("w", output=[d])
+    save_file({name: np.ones(size, np.float32) for name, size in {"bias": 3, "v": 4, "w": 5}.items()}, file)
+    with pytest.raises(oc.StateError) as error:
+        ctx.load(file, [bias, v, w])
+    (line,) = str(error.value).splitlines()[1:]
+    assert line.startswith("  w: shape ")
+    assert line.endswith(" in the program, (5,) in the file, and what it is used for needs another shape")
+    assert not bias.shape.is_final
+    assert d.known is None
 
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=3), min_size=3, max_size=3))
