@@ -73,9 +73,11 @@ def seen_where(select: arith.SelectOp) -> Linear | None:
 
 
 def is_product(softmax: Softmax, member: ScoreNest, value: SSAValue) -> bool:
-    """Whether a score is a sum of products, scaled: no other mask."""
+    """Whether a score is a sum of products, scaled or rounded: no other mask."""
     member, value = stored_value(softmax, member, value)
     op = value.owner
+    if isinstance(op, arith.ExtFOp | arith.TruncFOp):
+        return is_product(softmax, member, op.input)
     if isinstance(op, arith.MulfOp | arith.DivfOp) and is_constant(op.rhs):
         return is_product(softmax, member, op.lhs)
     return isinstance(op, ReduceOp) and op.accum.data == "add"

@@ -1,23 +1,28 @@
 """Sums over keys of products with the gradient of a softmax's weights, as sums over features.
 
 With `o = sum_t p[t] v[t]` and `dp[t] = sum_d do[d] v[t, d]`, the sum `sum_t p[t] dp[t]` that the gradient of
-a softmax asks for is `sum_d do[d] o[d]` (Dao et al., 2022, appendix B.4): it needs no scores.
+a softmax asks for is `sum_d do[d] o[d]` (Dao et al., 2022, appendix B.4): it needs no scores. Where some of
+these are rounded to 16 bits, both sums are as near to the exact one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.origins import derive
-from ocannl.dialects.loops import LoadOp, ReduceOp, YieldOp
-from ocannl.passes.analysis.nests import names_in
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.passes.analysis.names import labels_of
+from ocannl.passes.analysis.nests import names_in, nodes
 from ocannl.passes.loops.online_softmax.hidden_blocks import stored_value
 from ocannl.passes.loops.online_softmax.recognize import Softmax, load_or_none
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, variable
@@ -39,7 +44,9 @@ def factors(softmax: Softmax, member: ScoreNest, value: SSAValue) -> Factors | N
     while waiting:
         member, value = stored_value(softmax, *waiting.pop())
         op = value.owner
-        if isinstance(op, arith.NegfOp):
+        if isinstance(op, arith.ExtFOp | arith.TruncFOp):
+            waiting.append((member, op.input))
+        elif isinstance(op, arith.NegfOp):
             found.sign = -found.sign
             waiting.append((member, op.operand))
         elif isinstance(op, arith.MulfOp):
@@ -70,8 +77,10 @@ def shorten(softmax: Softmax) -> bool:
 
 
 def shortened(softmax: Softmax, sum: ScoreNest, mean: ScoreNest) -> bool:
-    """Replaces one sum over keys, where `mean` has the weighted sum of values."""
-    if sum is mean or sum.kind is not Kind.ROWS or mean.stores[0].value is not mean.reductions[0].result:
+    """Replaces one sum over keys, where `mean` has the weighted sum of values, or prepares that. Whether it
+    did.
+    """
+    if sum is mean or sum.kind is not Kind.ROWS:
         return False
     if sum.reductions[0].accum.data != "add":
         return False
@@ -84,12 +93,17 @@ def shortened(softmax: Softmax, sum: ScoreNest, mean: ScoreNest) -> bool:
     if len(products) != 1 or len(values) != 1 or len(whole.of) != len(part.of):
         return False
     product, value = products[0].owner, load_or_none(values[0])
-    if not isinstance(product, ReduceOp) or value is None:
+    if not isinstance(product, ReduceOp) or product.result.type != sum.reductions[0].result.type:
+        return False
+    if value is None:
         return False
     made = sum_of_features(softmax, sum, mean, product, whole.of[products[0]], value)
     if made is None:
         return False
-    replace(sum, made, whole, part)
+    if unrounded(mean.stores[0].value) is mean.reductions[0].result:
+        replace(sum, made, whole, part)
+    else:
+        keep_result(mean)
     return True
 
 
@@ -121,9 +135,51 @@ def sum_of_features(
         for n, p in zip((gradient_load.node, mean.written[0]), places, strict=True)
         if p is not None
     ]
-    multiplied = arith.MulfOp(loads[0].result, loads[1].result)
-    body = Region(Block([*loads, multiplied, YieldOp(multiplied.result)]))
+    ops, (left, right) = widened(loads, product.result.type)
+    multiplied = arith.MulfOp(left, right)
+    body = Region(Block([*ops, multiplied, YieldOp(multiplied.result)]))
     return ReduceOp("add", product.space.data, body, product.result.type)
+
+
+def keep_result(mean: ScoreNest) -> None:
+    """Stores the weighted sum itself, and what is made of it in a nest of its own."""
+    nest, sum, store = mean.nest, mean.reductions[0].result, mean.stores[0]
+    func = nest.parent_op()
+    assert isinstance(func, FuncOp)
+    label = labels_of(func).fresh(f"{nest.label.data}.mean")
+    why = "weighted sum that gradients need"
+    node = NodeOp(label, "local", why, MemRefType(sum.type, list(memref_shape(store.node))))
+    derive([node], nest.location)
+    Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
+    load = LoadOp(node.result, store.indices.data)
+    values: dict[SSAValue, SSAValue] = {sum: load.result}
+    rest = [op.clone(values) for op in nest.body.block.ops if op is not sum.owner]
+    other = NestOp(nest.label.data, nest.space.data, Region(Block([load, *rest])))
+    derive([load, other], nest.location)
+    Rewriter.insert_op(other, InsertPoint.after(nest))
+    kept = StoreOp(sum, node.result, store.indices.data)
+    derive([kept], store.location)
+    Rewriter.replace_op(store, kept)
+    remove_unused_operations(nest.body.block)
+
+
+def unrounded(value: SSAValue) -> SSAValue:
+    """A value before conversions to other floats."""
+    while isinstance(op := value.owner, arith.ExtFOp | arith.TruncFOp):
+        value = op.input
+    return value
+
+
+def widened(loads: Sequence[LoadOp], type: Attribute) -> tuple[list[Operation], list[SSAValue]]:
+    """Loads with conversions to a type where it is wider, and their values."""
+    ops, values = list[Operation](loads), list[SSAValue]()
+    for load in loads:
+        value: SSAValue = load.result
+        if value.type != type:
+            ops.append(wide := arith.ExtFOp(value, type))
+            value = wide.result
+        values.append(value)
+    return ops, values
 
 
 def other_factor(product: ReduceOp, node: SSAValue) -> tuple[LoadOp, LoadOp] | None:
@@ -131,7 +187,8 @@ def other_factor(product: ReduceOp, node: SSAValue) -> tuple[LoadOp, LoadOp] | N
     multiplied = product.yielded.owner
     if not isinstance(multiplied, arith.MulfOp):
         return None
-    loads = [load for operand in multiplied.operands if (load := load_or_none(operand)) is not None]
+    factors = [load_or_none(unrounded(operand)) for operand in multiplied.operands]
+    loads = [load for load in factors if load is not None]
     own = [load for load in loads if load.node is node]
     others = [load for load in loads if load.node is not node]
     return (others[0], own[0]) if len(own) == len(others) == 1 else None

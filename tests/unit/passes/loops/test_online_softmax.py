@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.attention import BATCH, CASES, HEADS, KEYS, QUERIES, Array, leaf, numbers, some_hidden, step_of
+from support.attention import (
+    BATCH,
+    CASES,
+    FEATURES,
+    HEADS,
+    KEYS,
+    QUERIES,
+    Array,
+    leaf,
+    numbers,
+    some_hidden,
+    step_of,
+)
 from support.interpret_loops import run_func
 from support.nests import compare, parse_module, random_arrays
 from xdsl.context import Context
@@ -62,6 +74,30 @@ def test_values_and_gradients_are_kept(case: str, kernels: bool):
         assert all(len(group.clashing) <= 1 for group in made)
     scores = BATCH * QUERIES * HEADS * KEYS * 4
     assert all(byte_size(node) < scores for node in nodes(after) if node.mode.data == "local")
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize("compute", [oc.float32, oc.bfloat16])
+def test_gradients_of_what_is_made_of_rounded_results(compute: oc.DType, kernels: bool):
+    """The sum over keys that the gradient of a softmax asks for is one over features, also where results are
+    rounded, or only their squares are kept. Scores of bf16 that a mask hides are left out.
+    """
+
+    q = leaf("q", numbers(BATCH, QUERIES, HEADS, FEATURES, seed=1))
+    k, v = (leaf(label, numbers(BATCH, KEYS, HEADS, FEATURES, seed=s)) for s, label in enumerate("kv", 2))
+    with oc.precision(oc.float32, compute=compute):
+        y = nn.dot_product_attention(q, k, v, nn.causal_mask())
+    gradients = oc.grad((oc.cast(y, oc.float32) ** 2).sum(), [q, k, v])
+    text = text_before(sum((oc.forward(gradient) for gradient in gradients), oc.Code()))
+    before, after = functions(parse_module(text))[0], applied(text, kernels)
+    made = [op for op in after.body.block.ops if isinstance(op, GroupOp)]
+    assert len(made) == (3 if kernels else 2)
+    assert all(group.bounds for group in made)
+    expected = random_arrays(before)
+    found = {label: array.copy() for label, array in expected.items()}
+    run_func(before, expected)
+    run_func(after, found)
+    compare(found, expected, 1e-5 if compute is oc.float32 else 2e-2)
 
 
 def test_keys_that_no_row_of_a_block_sees_are_left_out():
