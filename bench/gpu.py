@@ -15,13 +15,16 @@ from collections.abc import Sequence
 import numpy as np
 from kernels import BACKWARD, kernel
 from measure import Measured, Options
+from models import ON_GPUS
+from peers import PEERS
+from problems import STEPS as ALL_STEPS
 from run import benchmarks, printed
 from steps import PROBLEMS
 
 import ocannl as oc
 from ocannl.runtime.cuda import CudaDevice
 
-PEERS = ("ocannl", "torch", "torch.compile")
+OWN = ("ocannl", "torch", "torch.compile")
 # Arrays that no cache holds.
 ROWS = "8192x4096"
 BLOCKS = ("add", "gelu", "softmax", "layer_norm", "cross_entropy", "transpose")
@@ -31,6 +34,8 @@ NAMES = [
     *("gemm_nt_4096x4096x4096_bf16", "gemm_128x4096x128", "gemm_tn_512x16384x512"),
     *("gemm_nt_4096x4096x4096", "gemm_tn_4096x4096x4096", "gemm_1000x8192x1000"),
     *(f"{block}_{ROWS}{suffix}" for block in BLOCKS for suffix in ("", BACKWARD)),
+    *(f"attention_1024x12x64{kind}{suffix}" for kind in ("", "_tf32", "_bf16") for suffix in ("", BACKWARD)),
+    *ON_GPUS,
 ]
 QUICK = [
     "moons",
@@ -39,10 +44,11 @@ QUICK = [
     f"add_{ROWS}",
     f"softmax_{ROWS}",
     f"layer_norm_{ROWS}",
+    "attention_1024x12x64_bf16",
 ]
 # A timing takes about so many seconds at these rates of a GPU; steps so many runs.
 SECONDS, FLOPS, BYTES, MOST = 0.02, 2e13, 2e12, 200
-STEPS = {"moons": 320, "mlp": 64, "lenet": 64, "charlm": 32}
+STEPS = {"moons": 320, "mlp": 64, "lenet": 64, "charlm": 32} | dict.fromkeys(ON_GPUS, 8)
 # How often arrays of so many bytes are copied to see how fast that is.
 COPIES, COPIED_BYTES, TIMINGS = 20, 2**28, 5
 
@@ -79,7 +85,7 @@ def of_copies(results: Sequence[Measured], rate: float) -> list[str]:
     return [
         f"{result.name:<34}{4 * moved / min(result.call) / rate:6.2f}"
         for result in results
-        if result.peer == "ocannl" and result.name not in PROBLEMS and (moved := kernel(result.name).moved)
+        if result.peer == "ocannl" and result.name not in ALL_STEPS and (moved := kernel(result.name).moved)
     ]
 
 
@@ -89,6 +95,7 @@ def main(args: list[str] | None = None) -> None:
     )
     parser.add_argument("names", nargs="*", metavar="name", type=benchmarks, help="as of run.py")
     parser.add_argument("--quick", action="store_true", help="a few of them, in a minute or two")
+    parser.add_argument("--peer", choices=PEERS, action="append", help=f"by default {', '.join(OWN)}")
     parser.add_argument("--rounds", type=int, default=7, help="timings of each peer")
     parser.add_argument("--first-rounds", type=int, default=0, help="timings of the first result of a step")
     parser.add_argument("--copy", type=int, default=COPIED_BYTES, metavar="BYTES", help="the size of a copy")
@@ -99,7 +106,7 @@ def main(args: list[str] | None = None) -> None:
     print(f"{device.name}, {device.arch}, CUDA {device.driver.version()}; copies: {rate / 1e9:.0f} GB/s")
     names = [name for group in given.names for name in group] or (QUICK if given.quick else NAMES)
     rounds = 3 if given.quick else given.rounds
-    how = Options(PEERS, os.cpu_count() or 1, rounds, given.first_rounds, calls_of, "cuda")
+    how = Options(tuple(given.peer or OWN), os.cpu_count() or 1, rounds, given.first_rounds, calls_of, "cuda")
     failures: list[str] = []
     results = [measured for found in printed(names, how, failures) for measured in found]
     print("\npart of the bandwidth of a copy", *of_copies(results, rate), sep="\n")

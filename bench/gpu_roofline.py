@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from kernels import kernel
+from attentions_ocannl import Runs as AttentionRuns
+from kernels import ATTENTION, kernel
 from kernels_ocannl import Runs as KernelRuns
 from steps import PROBLEMS
 from steps_ocannl import Runs as StepRuns
@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import f64
 from xdsl.ir import Operation, SSAValue
 
 import ocannl as oc
-from ocannl import nn
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound, BoundsAttr
@@ -52,11 +51,12 @@ CACHE, MEMORY, LAUNCH = 5.5e12, 3.35e12, 1.5e-6
 NAMES = [
     *(f"gemm_{n}x{n}x{n}{kind}" for n in (2048, 4096) for kind in ("", "_tf32", "_bf16")),
     *(f"{block}_8192x4096{part}" for block in ("add", "softmax", "layer_norm") for part in ("", "_backward")),
-    *(f"attention_1024x12x64{kind}" for kind in ("", "_tf32", "_bf16", "_backward", "_tf32_backward")),
+    *(
+        f"attention_1024x12x64{kind}"
+        for kind in ("", "_tf32", "_bf16", "_backward", "_tf32_backward", "_bf16_backward")
+    ),
     "charlm",
 ]
-# Causal attention of such a batch: its length, heads, and features of each.
-ATTENTION, BATCH = re.compile(r"attention_(\d+)x(\d+)x(\d+)(?:_bf16|(_tf32)?(_backward)?)"), 8
 
 
 @dataclass
@@ -245,31 +245,14 @@ def kernels_of(name: str, arch: str) -> str:
 
 
 def code_of(name: str) -> oc.Code:
-    if found := ATTENTION.fullmatch(name):
-        length, heads, features = map(int, found.groups()[:3])
-        return attention((BATCH, length, heads, features), found[5] is not None, name.endswith("_bf16"))
-    return StepRuns(PROBLEMS[name]()).code if name in PROBLEMS else KernelRuns(kernel(name)).code
-
-
-def attention(shape: Sequence[int], backward: bool, halves: bool) -> oc.Code:
-    """Causal attention of a batch; with its gradients, or of bf16."""
-    if halves:
-        zero = np.zeros(shape, np.float32).astype(oc.bfloat16)
-        q, k, v = (oc.data(zero, axes="bboo", label=label) for label in "qkv")
-    else:
-        q, k, v = (oc.node(label, batch=shape[:2], output=shape[2:]) for label in "qkv")
-    y = nn.dot_product_attention(q, k, v, nn.causal_mask()).named("y")
-    zeros = sum((oc.set(leaf.grad, 0) for leaf in (q, k, v)), oc.Code())
-    return oc.forward(y) + zeros + y.backprop if backward else oc.forward(y)
+    if name in PROBLEMS:
+        return StepRuns(PROBLEMS[name]()).code
+    runs = AttentionRuns if ATTENTION.fullmatch(name) else KernelRuns
+    return runs(kernel(name)).code
 
 
 def rate(name: str, seconds: float) -> str:
     """The rate at which a benchmark computes or moves; nothing for steps."""
-    if found := ATTENTION.fullmatch(name):
-        length, heads, features = map(int, found.groups()[:3])
-        # Half of two products; their gradients are four more. What is computed again does not count.
-        flops = 2 * BATCH * heads * length**2 * features * (3 if found[5] else 1)
-        return f"{flops / seconds / 1e9:.0f} GFLOP/s"
     return "" if name in PROBLEMS else kernel(name).rate(seconds)
 
 

@@ -7,6 +7,9 @@ A name ends with `_backward` where the gradient of `x` is wanted, too. Products 
 
 `conv_<size>x<in>x<out>_<k>x<k>` convolves 32 padded images of size x size with `in` channels, at every other
 position with `_by2`. With `_image` or `_kernel` at the end it is the gradient of these, without the result.
+
+`attention_<positions>x<heads>x<features>` is causal attention of 8 examples, with `_bf16` or `_tf32` as of
+products, and then `_backward` for the gradients, too.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ ROWWISE = re.compile(rf"([a-z_]+?)(?:_(\d+)x(\d+))?({BACKWARD})?")
 GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)(?:_(bf16|tf32))?")
 BATCH, IMAGE, OF_KERNEL = 32, "_image", "_kernel"
 CONV = re.compile(rf"conv_(\d+)x(\d+)x(\d+)_(\d+)x\4(_by2)?({IMAGE}|{OF_KERNEL})?")
+ATTENTION = re.compile(rf"attention_(\d+)x(\d+)x(\d+)(?:_(bf16|tf32))?({BACKWARD})?")
+EXAMPLES = 8
 # A timing takes about so many seconds at these rates: short ones are seldom interrupted on a busy machine.
 SECONDS, FLOPS, BYTES = 0.005, 1e11, 2e10
 
@@ -88,6 +93,11 @@ class Data:
     ids: NDArray[np.int32]
     gradient: Floats
 
+    @property
+    def attended(self) -> tuple[Floats, Floats, Floats]:
+        """Queries, keys and values, of which the last are others in another order."""
+        return self.x, self.other, np.ascontiguousarray(self.other[:, ::-1])
+
 
 def data_of(kernel: Kernel) -> Data:
     rng = np.random.default_rng(0)
@@ -138,6 +148,13 @@ def alone(name: str) -> Convolution | None:
     found = {None: "y", IMAGE: "x.grad", OF_KERNEL: "other.grad"}[matched[6]]
     is_gradient = matched[6] is not None
     return Convolution("convolution", *shapes, flops=flops, backward=is_gradient, stride=stride, found=found)
+
+
+def attention(length: int, heads: int, features: int, precision: str, backward: bool) -> Kernel:
+    """Causal: half of two products count, and of four more for gradients; not what is computed again."""
+    shape = (EXAMPLES, length, heads, features)
+    flops = 2 * EXAMPLES * heads * length**2 * features * (3 if backward else 1)
+    return Kernel("attention", shape, shape, shape, flops=flops, backward=backward, precision=precision)
 
 
 def same(sizes: Shape) -> Shape:
@@ -212,6 +229,9 @@ def kernel(name: str) -> Kernel:
     convolution = alone(name)
     if convolution is not None:
         return convolution
+    if matched := ATTENTION.fullmatch(name):
+        length, heads, features = map(int, matched.groups()[:3])
+        return attention(length, heads, features, matched[4] or "f32", matched[5] is not None)
     matched = ROWWISE.fullmatch(name)
     if matched is None:
         raise KeyError(name)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from steps import Floats, Problem, norm_shapes, random_parameters, transformer_shapes
 
-QUICK, BF16 = "_quick", "_bf16"
+QUICK, BF16, TF32 = "_quick", "_bf16", "_tf32"
 ADAMW = {"lr": 3e-4, "weight_decay": 0.1}
 MOMENTUM = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
 Shapes = dict[str, tuple[int, ...]]
@@ -165,5 +165,16 @@ IN_F32: dict[str, Callable[[], Model]] = {
 IN_BF16: dict[str, Callable[[], Model]] = {
     f"{name}{BF16}": lambda make=make: replace(make(), precision="bf16") for name, make in IN_F32.items()
 }
-MODELS = IN_F32 | IN_BF16
-LARGE = [name for name in MODELS if QUICK not in name]
+# Batches that fill a GPU, in all precisions.
+SIZES_OF_GPUS: dict[str, Callable[[], Model]] = {
+    "gpt2_1k": lambda: gpt2(50257, 12, 768, 12, 8, 1024),
+    "vit_256": lambda: vit(32, 4, 6, 384, 6, 256),
+    "resnet18_256": lambda: resnet(32, (64, 128, 256, 512), 2, 256),
+}
+ON_GPUS: dict[str, Callable[[], Model]] = {
+    f"{name}{suffix}": lambda make=make, precision=precision: replace(make(), precision=precision)
+    for name, make in SIZES_OF_GPUS.items()
+    for suffix, precision in (("", "f32"), (TF32, "tf32"), (BF16, "bf16"))
+}
+MODELS = IN_F32 | IN_BF16 | ON_GPUS
+LARGE = [name for name in IN_F32 | IN_BF16 if QUICK not in name]

@@ -28,7 +28,7 @@ class Network(Parts):
         }
 
     def loss(self, x: Tensor, target: Tensor) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.is_small):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.is_small):
             scores = getattr(self, self.problem.kind)(x)
         return functional.cross_entropy(scores.float() if self.is_small else scores, target)
 

@@ -19,7 +19,9 @@ class Problem:
     targets: NDArray[Any]
     calls: int  # steps in one timing
     verified_steps: int
-    precision: str = "f32"  # of products and activations: f32 or bf16; parameters are kept in f32
+    precision: str = (
+        "f32"  # of products: f32, tf32 or bf16, then of activations, too; parameters are kept in f32
+    )
 
     @property
     def batches(self) -> int:

@@ -77,7 +77,9 @@ class Runs:
         self.code = train.grad_update(self.loss) + update
 
     def first(self) -> float:
-        self.context = oc.Context(self.device)
+        self.context = oc.Context(
+            self.device, tf32=self.device == "cuda" and self.problem.precision == "tf32"
+        )
         self.routine = self.context.compile(self.code, name=f"{self.problem.name}_step")
         self.reset()
         return self.step(0)

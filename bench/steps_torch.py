@@ -166,7 +166,7 @@ def wait(device: str) -> None:
 class Runs:
     def __init__(self, problem: Problem, compiled: bool = False, double: bool = False, device: str = "cpu"):
         self.problem, self.device = problem, usable(device)
-        allow_tf32(False)
+        allow_tf32(problem.precision == "tf32")
         self.is_moons = problem.name == "moons"
         self.dtype = torch.float64 if double else torch.float32
         with torch.device(self.device):

@@ -16,7 +16,7 @@ import processes
 import pytest
 from baseline import Saved, changes, load, save, summaries
 from measure import Measured
-from models import IN_F32, LARGE
+from models import IN_F32, LARGE, ON_GPUS
 from problems import STEPS, module_of
 from processes import Failed, Missing, Worker
 from run import GROUPS
@@ -142,6 +142,24 @@ def test_a_convolution_alone_is_that_of_pytorch(window: str, of: str):
     runs = import_module(module_of(name, "ocannl")).Runs(kernel)
     runs.first()
     assert_close(runs.values(), double(module_of(name, "torch"), kernel))
+
+
+@pytest.mark.parametrize("suffix", ["", "_backward", "_bf16", "_bf16_backward"])
+def test_attention_is_that_of_pytorch(suffix: str):
+    name = f"attention_24x3x8{suffix}"
+    kernel = kernels.kernel(name)
+    assert kernel.flops == 2 * 8 * 3 * 24**2 * 8 * (3 if kernel.backward else 1)
+    runs = import_module(module_of(name, "ocannl")).Runs(kernel)
+    runs.first()
+    assert set(runs.values()) == {"y", *(f"{part}.grad" for part in "qkv" if kernel.backward)}
+    expected = double(module_of(name, "torch"), kernel)
+    measure.verify(runs.values(), expected, measure.tolerance_of(name))
+
+
+def test_models_that_fill_a_gpu():
+    assert {name.partition("_")[0] for name in ON_GPUS} <= {name.partition("_")[0] for name in LARGE}
+    assert measure.tolerance_of("vit_256_tf32") == measure.TOLERANCES["tf32"]
+    assert "gpt2_1k_bf16" in ON_GPUS
 
 
 def saved(seconds: float, noise: float = 0.02, peer: float = 1.0, version: str = "1") -> Saved:
