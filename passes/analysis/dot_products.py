@@ -29,8 +29,9 @@ PRODUCT = (LoadOp, arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.MulfOp, ari
 # The groups of neighbours that a step takes at least, if there are so many, so that no part of the sum is
 # left to other instructions.
 LEAST_STEP = 8
-# The cycles of a matrix unit for a step of four tiles, with its loads; and to go on with a result.
-STEP_CYCLES, RESULT_CYCLES = 96.0, 0.5
+# The cycles of a matrix unit for a step of four tiles, with its loads; to go on with a result, where those of
+# a tile are neighbours in memory, and where each is stored by itself.
+STEP_CYCLES, RESULT_CYCLES, SCATTERED_CYCLES = 96.0, 0.5, 2.0
 # The vectors beside the accumulators of a tile of vectors: of the columns, of a row, and of corrections.
 BESIDE = 5
 # The cycles to copy an element, where neighbours along the sum, or those along the columns, are neighbours in
@@ -87,6 +88,8 @@ class DotProduct:
     instruction: DotInstruction
     tile: DotTile
     sizes: Mapping[str, int]
+    is_scattered: bool
+    """Whether results are neighbours in memory neither along the rows nor along the columns."""
 
     @property
     def depth(self) -> int:
@@ -129,7 +132,8 @@ class DotProduct:
         copies = copy_cycles(self.right, self.column, self.k)
         if not self.is_direct:
             copies += TRANSPOSED * copied_elements(self.left)
-        return steps * self.tile.cycles + left_over + results * RESULT_CYCLES + copies
+        each = SCATTERED_CYCLES if self.is_scattered else RESULT_CYCLES
+        return steps * self.tile.cycles + left_over + results * each + copies
 
 
 def covered(size: int, extent: int) -> float:
@@ -162,7 +166,8 @@ def candidates(nest: NestOp, reduction: ReduceOp, target: TargetDescription) -> 
     sizes, own = variable_sizes(nest), set(nest.space.names)
     if not is_sum_of_products(reduction) or math.prod(sizes.values()) < LEAST_WORK:
         return
-    written = {op.node for op in nest.body.block.ops if isinstance(op, StoreOp)}
+    stores = [op for op in nest.body.block.ops if isinstance(op, StoreOp)]
+    written, strides = {op.node for op in stores}, [address_of(op).stride for op in stores]
     product = reduction.yielded.owner
     assert isinstance(product, arith.MulfOp | arith.MuliOp)
     loads = [op for op in reduction.body.block.ops if isinstance(op, LoadOp)]
@@ -183,10 +188,10 @@ def candidates(nest: NestOp, reduction: ReduceOp, target: TargetDescription) -> 
         tile = DotTile.of(instruction, target)
         for row in sorted((own & names[left]) - names[right] - clashing):
             for column in sorted((own & names[right]) - names[left] - clashing):
+                is_scattered = any(1 not in (stride(row), stride(column)) for stride in strides)
                 for k in sorted(names[left] & names[right] & set(reduction.space.names)):
-                    found = DotProduct(
-                        reduction, loads[left], loads[right], row, column, k, instruction, tile, sizes
-                    )
+                    operands = reduction, loads[left], loads[right]
+                    found = DotProduct(*operands, row, column, k, instruction, tile, sizes, is_scattered)
                     if sizes[k] >= instruction.depth and fits(found):
                         yield found
 

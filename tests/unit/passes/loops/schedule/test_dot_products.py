@@ -85,6 +85,14 @@ def test_batches_and_further_axes_of_rows_and_of_the_sum():
     assert instructions(check_values(text))
 
 
+def test_rows_are_an_axis_along_which_results_are_neighbours():
+    """Of the heads and the features of queries, keys and values."""
+    sizes = {"b": 64, "p": 3, "h": 12, "o": 64, "k": 64}
+    module = check_values(product(sizes, "b, k", "p, h, o, k", "b, p, h, o"), "znver4")
+    schedules = [nest.schedule.data for nest in nests(the_func(module)) if nest.schedule is not None]
+    assert {schedule.rows[0] for schedule in schedules if schedule.dot and schedule.rows} == {"o"}
+
+
 def test_windows_of_a_convolution():
     text = product({"b": 4, "o": 48, "k": 64, "j": 3}, "b, j, k", "j, o, k", "b, o", summed="j, k")
     windows = text.replace("memref<4x3x64xbf16>", "memref<20x64xbf16>").replace(
