@@ -47,8 +47,9 @@ class ApplyOp(TensorOp):
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
     `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
     `materialized` values pass through memory of their own, `virtual` ones through none. `compute` marks the
-    precision in which products of a parameter are computed. `from stage 0 to 1` is a copy that another stage
-    of the program reads. `shard <...>` places the result on a mesh.
+    precision in which products of a parameter are computed, `factors bf16` that to which their factors alone
+    are rounded. `from stage 0 to 1` is a copy that another stage of the program reads. `shard <...>` places
+    the result on a mesh.
     """
 
     name = "texpr.apply"
@@ -64,6 +65,7 @@ class ApplyOp(TensorOp):
     stop = opt_prop_def(UnitAttr)
     mode = opt_prop_def(StringAttr)
     compute = opt_prop_def(UnitAttr)
+    factors = opt_prop_def(Attribute)
     stages = opt_prop_def(ArrayAttr[IntAttr])
     placement = opt_prop_def(PlacementAttr)
 
@@ -82,6 +84,7 @@ class ApplyOp(TensorOp):
         stop: bool = False,
         mode: str | None = None,
         compute: bool = False,
+        factors: Attribute | None = None,
         placement: PlacementAttr | None = None,
     ) -> None:
         properties = given(
@@ -95,6 +98,7 @@ class ApplyOp(TensorOp):
             stop=UnitAttr() if stop else None,
             mode=None if mode is None else StringAttr(mode),
             compute=UnitAttr() if compute else None,
+            factors=factors,
             placement=placement,
         )
         fill(self, args, properties, [type])
@@ -131,7 +135,7 @@ class ApplyOp(TensorOp):
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
-        kept = given(placement=self.placement, compute=self.compute, stages=self.stages)
+        kept = given(placement=self.placement, compute=self.compute, factors=self.factors, stages=self.stages)
         self.properties = kept | _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
 
     def set_mode(self, mode: str) -> None:
@@ -199,6 +203,9 @@ class ApplyOp(TensorOp):
             printer.print_string(f" {self.mode.data}")
         if self.compute is not None:
             printer.print_string(" compute")
+        if self.factors is not None:
+            printer.print_string(" factors ")
+            printer.print_attribute(self.factors)
         if self.moves is not None:
             printer.print_string(" from stage {} to {}".format(*self.moves))
         print_placement(printer, self.placement)
@@ -229,6 +236,7 @@ class ApplyOp(TensorOp):
         stop = parser.parse_optional_keyword("stop") is not None
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
         compute = parser.parse_optional_keyword("compute") is not None
+        factors = parser.parse_type() if parser.parse_optional_keyword("factors") else None
         stages = _parse_stages(parser)
         placement = parse_placement(parser)
         type = parse_result_type(parser)
@@ -237,7 +245,9 @@ class ApplyOp(TensorOp):
         if more and result_map is not None and space is not None:
             parts = [Part(combination, result_map, space), *more]
             made = cls.of_parts(parts, type, accum, stop=stop, mode=mode)
-            made.properties |= given(placement=placement, compute=UnitAttr() if compute else None)
+            made.properties |= given(
+                placement=placement, compute=UnitAttr() if compute else None, factors=factors
+            )
             return made
         made = cls(
             combination.term,
@@ -252,6 +262,7 @@ class ApplyOp(TensorOp):
             stop=stop,
             mode=mode,
             compute=compute,
+            factors=factors,
             placement=placement,
         )
         if stages is not None:

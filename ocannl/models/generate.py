@@ -29,7 +29,9 @@ def main(args: Sequence[str] | None = None) -> str:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dtype", help="of the weights, such as bfloat16; by default that of the folder")
     parser.add_argument(
-        "--activations", choices=["int8"], help="as what quantized weights are multiplied with"
+        "--activations",
+        choices=["float32", "int8"],
+        help="as what weights are multiplied with, int8 if they are quantized",
     )
     parser.add_argument("--adapters", type=Path, help="what ocannl.models.finetune wrote")
     o = parser.parse_args(args)

@@ -92,9 +92,10 @@ def load(
 
     The folder has a `config.json` and weights: `model.safetensors`, or the files that
     `model.safetensors.index.json` names. They are memory-mapped and kept in `dtype`, by default that of the
-    configuration; weights of fewer than 32 bits are read as such, and computed with in f32. With "q8_0",
-    "q4_k" or "int8", those of linear layers and embeddings are quantized as by `nn.quantized`, which says
-    what `activations="int8"` is.
+    configuration; weights of fewer than 32 bits are read as such, and computed with in f32. What those in
+    bf16 are multiplied with is rounded to bf16, unless `activations="float32"`. With "q8_0", "q4_k" or
+    "int8", those of linear layers and embeddings are quantized as by `nn.quantized`, which says what
+    `activations="int8"` is.
 
     Raises `OcannlError` for a folder without these, and for a configuration that no model here fits,
     `StateError` for weights that are missing, too many or of another shape; then nothing is set.
@@ -102,13 +103,14 @@ def load(
     A file of GGUF is loaded as well, by the package `gguf`: of Llama, Qwen 2 and 3, and GPT-2. Its blocks
     `Q8_0` and `Q4_K` are kept as they are, others as "q8_0", and floats in f32; or all in `dtype`.
     """
-    folder, rounds = Path(folder), is_rounded(activations)
+    folder = Path(folder)
     if folder.suffix == ".gguf":
-        return load_gguf(folder, dtype, ctx, rounds)
+        return load_gguf(folder, dtype, ctx, activations)
     config = _config(folder)
     kind = _architecture(config)
     quantized = _quantized(dtype)
-    model = _built(kind, config, _dtype(config, None if quantized else dtype))
+    rounds = _in_integers(activations, quantized is not None)
+    model = _built(kind, config, _dtype(config, None if quantized else dtype), activations)
     stored: dict[str, Array] = {}
     for name, array in _weights(folder).items():
         if not re.fullmatch(kind.left_out, name := name.removeprefix(kind.prefix)):
@@ -164,12 +166,14 @@ def _file_name(name: str) -> str:
     return LAST.sub(lambda last: f".{SUFFIXES.get(last[1], last[1])}", name)
 
 
-def load_gguf(path: Path, dtype: DTypeLike | None, ctx: oc.Context | None, rounds: bool = False) -> Model:
+def load_gguf(
+    path: Path, dtype: DTypeLike | None, ctx: oc.Context | None, activations: str | None = None
+) -> Model:
     """The model of a file of GGUF. With a dtype, its blocks are decoded and kept as that."""
     read, kind = read_gguf(path), _quantized(dtype)
-    model = _built(
-        _architecture(read.config), read.config, np.dtype(np.float32 if kind or dtype is None else dtype)
-    )
+    rounds = _in_integers(activations, kind is not None or dtype is None)
+    kept = np.dtype(np.float32 if kind or dtype is None else dtype)
+    model = _built(_architecture(read.config), read.config, kept, activations)
     tensors = {name: read.tensors.get(name_of(read, _file_name(name))) for name in model.params}
     if missing := [f"missing: {name}" for name, tensor in tensors.items() if tensor is None]:
         raise oc.StateError("\n  ".join([f"nothing was loaded from {path}", *missing]))
@@ -192,8 +196,17 @@ def _quantized(dtype: DTypeLike | None) -> str | None:
     return dtype if isinstance(dtype, str) and dtype in FORMATS else None
 
 
-def _built(kind: Architecture, config: Config, kept: np.dtype[Any]) -> Model:
-    with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None):
+def _in_integers(activations: str | None, is_possible: bool) -> bool:
+    """Whether activations are rounded to integers. Raises `ArgumentError` for what they cannot be."""
+    rounds = activations != "float32" and is_rounded(activations)
+    if rounds and not is_possible:
+        raise oc.ArgumentError(f"activations are in integers beside weights of {' or '.join(FORMATS)}")
+    return rounds
+
+
+def _built(kind: Architecture, config: Config, kept: np.dtype[Any], activations: str | None) -> Model:
+    factors = kept if kept == oc.bfloat16 and activations is None else None
+    with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None, factors=factors):
         return Model(kind.build(config), config)
 
 

@@ -12,10 +12,15 @@ from ocannl.program.new_axes import keep_new_axes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 
-def convert(x: TensorLike, element: Attribute, *, compute: bool = False) -> Tensor:
-    """The value in an element type, of the same shape; with `compute`, as products of it are computed."""
+def convert(
+    x: TensorLike, element: Attribute, *, compute: bool = False, factors: Attribute | None = None
+) -> Tensor:
+    """The value in an element type, of the same shape; with `compute`, as products of it are computed, from
+    factors that are rounded to `factors`.
+    """
     value = as_tensor(x).ir_value
-    return Tensor(keep_new_axes(expressions.convert(value, element, compute=compute), [value]))
+    converted = expressions.convert(value, element, compute=compute, factors=factors)
+    return Tensor(keep_new_axes(converted, [value]))
 
 
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:

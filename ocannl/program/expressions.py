@@ -175,12 +175,16 @@ def number_in(place: Literal["=", "left of @", "right of @"], number: float, oth
     return RECORDER.applied[known]
 
 
-def convert(value: Value, element: Attribute, *, compute: bool = False) -> Value:
+def convert(
+    value: Value, element: Attribute, *, compute: bool = False, factors: Attribute | None = None
+) -> Value:
     """The value in an element type, of the same shape; with `compute`, one in whose type products of it are
-    computed.
+    computed, from factors that are rounded to `factors`.
     """
-    type = graph.fresh_type(element)
-    return graph.add(texpr.ApplyOp(Arg(0), [value], type, logic=SAME_SHAPE, compute=compute), "cast")
+    cast = texpr.ApplyOp(
+        Arg(0), [value], graph.fresh_type(element), logic=SAME_SHAPE, compute=compute, factors=factors
+    )
+    return graph.add(cast, "cast")
 
 
 def check_spec(spec: object, operands: int, most: int | None = MOST_OPERANDS) -> None:

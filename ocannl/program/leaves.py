@@ -220,9 +220,10 @@ def param(
     if setting.gradient is not None:
         graph.memory_of_tensor(value, texpr.GradOp, setting.gradient)
     kept = placed(Tensor(value), shard)
-    if setting.used in (None, element):
+    used = setting.used if setting.used is not None else element
+    if used is None or (used == element and setting.factors in (None, used)):
         return kept
-    return convert(kept, setting.used, compute=True).named(label)
+    return convert(kept, used, compute=True, factors=setting.factors).named(label)
 
 
 def constant(value: float, *, label: str | None = None) -> Tensor:

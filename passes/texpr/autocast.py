@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
@@ -25,11 +25,13 @@ PRODUCT = App("mul", (Arg(0), Arg(1)))
 @dataclass(frozen=True)
 class Mark:
     """That a value is computed with parameters that are used in a type; `is_weight`, that it is one of them,
-    however its elements are arranged.
+    however its elements are arranged; `of_factors`, that it is the type of factors alone, of products with
+    such a parameter.
     """
 
     element: Attribute
     is_weight: bool
+    of_factors: bool = False
 
 
 @dataclass
@@ -38,6 +40,8 @@ class Autocast:
 
     routine: TexprRoutineOp
     marks: dict[SSAValue, Mark] = field(default_factory=dict[SSAValue, Mark])
+    sources: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Parameters by what they are used as."""
 
     def run(self) -> None:
         self.note(self.routine.body.block)
@@ -54,12 +58,16 @@ class Autocast:
                 self.note_scan(op)
 
     def mark_of(self, op: ApplyOp) -> Mark | None:
+        if op.factors is not None:
+            self.sources[op.result] = op.args[0]
+            return Mark(op.factors, True, True)
         if op.compute is not None:
             return Mark(tensor_type(op.result).element, True)
         found = [mark for mark in map(self.marks.get, op.args) if mark is not None]
         if not found:
             return None
-        return Mark(found[0].element, found[0].is_weight and op.term.data == Arg(0) and op.accum is None)
+        is_weight = found[0].is_weight and op.term.data == Arg(0) and op.accum is None
+        return replace(found[0], is_weight=is_weight)
 
     def note_scan(self, op: ScanOp) -> None:
         """Marks what a body is given, which for carries is also what it yields, and the results."""
@@ -85,12 +93,14 @@ class Autocast:
                 self.rewrite(op.block)
             elif isinstance(op, ApplyOp):
                 op.properties.pop("compute", None)
-                if (element := self.precision(op)) is not None:
-                    self.round(op, element, rounded)
+                op.properties.pop("factors", None)
+                if (mark := self.precision(op)) is not None:
+                    self.round(op, mark, rounded)
 
-    def precision(self, op: ApplyOp) -> Attribute | None:
-        """The type in which a product is computed, None if that is what it has."""
+    def precision(self, op: ApplyOp) -> Mark | None:
+        """The mark by which a product is computed, None if it stays as it is."""
         marks = [self.marks[value] for value in op.args if value in self.marks]
+        marks.sort(key=lambda mark: not mark.is_weight)
         if not marks or op.more is not None or op.accum_name != "add" or op.term.data != PRODUCT:
             return None
         element = marks[0].element
@@ -101,14 +111,17 @@ class Autocast:
         kept, first, second = (names_of(indices) for indices in (op.result_map.data, *op.maps))
         summed = (first & second) - kept
         is_matrix = (first & kept) - second and (second & kept) - first
-        with_weight = any(mark.is_weight for mark in marks)
-        return element if summed and (is_matrix or with_weight) else None
+        is_meant = marks[0].is_weight or (is_matrix and not marks[0].of_factors)
+        return marks[0] if summed and is_meant else None
 
-    def round(self, op: ApplyOp, element: Attribute, rounded: dict[SSAValue, SSAValue]) -> None:
-        """Computes a product from rounded operands, in their type; its result has the type that it had."""
-        part = op.parts[0]
+    def round(self, op: ApplyOp, mark: Mark, rounded: dict[SSAValue, SSAValue]) -> None:
+        """Computes a product from rounded operands, in their type or as it was; its result has the type that
+        it had.
+        """
+        part, element = op.parts[0], mark.element
         operands: list[SSAValue] = []
         for value in op.args:
+            value = self.source(value, element)
             if tensor_type(value).element == element:
                 operands.append(value)
                 continue
@@ -116,12 +129,20 @@ class Autocast:
                 rounded[value] = self.cast(value, element, op)
             operands.append(rounded[value])
         combination = Combination(part.combination.term, tuple(operands), part.combination.maps)
+        if mark.of_factors:
+            op.project([Part(combination, part.result_map, part.space)], op.accum_name)
+            return
         type = TensorType.of(shape_of(op.result), element)
         product = ApplyOp.of_parts([Part(combination, part.result_map, part.space)], type, op.accum_name)
         product.location, product.result.name_hint = op.location, name_in(element, op.result)
         assert op.parent is not None
         op.parent.insert_op_before(product, op)
         op.project([self.copy(product.result)], None)
+
+    def source(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The parameter that a value is, if it is kept in a type."""
+        source = self.sources.get(value)
+        return value if source is None or tensor_type(source).element != element else source
 
     def cast(self, value: SSAValue, element: Attribute, before: ApplyOp) -> SSAValue:
         made = ApplyOp.of_parts([self.copy(value)], TensorType.of(shape_of(value), element), None)
@@ -152,7 +173,8 @@ def routines_of(module: ModuleOp) -> Iterator[TexprRoutineOp]:
 class AutocastPass(ModulePass):
     """Automatic mixed precision: products of f32 in which a parameter takes part that is used in fewer bits
     are computed from operands that are rounded to these, as are products of matrices that are computed with
-    such parameters; sums, norms, losses and all that is pointwise stay as they are.
+    such parameters; sums, norms, losses and all that is pointwise stay as they are. So do results of products
+    of which factors alone are meant.
     """
 
     name = "autocast"

@@ -116,6 +116,33 @@ class TestPrecision:
         np.testing.assert_array_equal(ctx[kept], np.array([1.001, 1.01, 3.3], np.float32))
         np.testing.assert_array_equal(wide(ctx[y]), wide(ctx[kept].astype(oc.bfloat16)))
 
+    @pytest.mark.parametrize("kept", [oc.bfloat16, np.float32])
+    def test_factors_alone_are_rounded(self, kept: Any):
+        """Bits of the weights beyond bf16 count where these are used otherwise; no result is rounded."""
+        with oc.precision(kept, compute=oc.float32, factors=oc.bfloat16):
+            w = oc.param("w", input=40, output=30)
+        x = np.random.default_rng(7).normal(size=(20, 40)).astype(np.float32)
+        y = w @ oc.data(x)
+        loss = oc.sum(y) + oc.sum(w)
+        ctx = oc.Context.cpu(1)
+        step = ctx.compile(train.grad_update(loss) + oc.forward(y))
+        ctx.init_params(loss)
+        step()
+        ((_, param),) = oc.params(loss).items()
+        weights, rounded = (wide(a.astype(oc.bfloat16)).astype(np.float64) for a in (ctx[param], x))
+        assert ctx[y].dtype == np.float32
+        np.testing.assert_allclose(ctx[y], rounded @ weights.T, rtol=1e-5, atol=1e-6)
+        slopes = np.broadcast_to(rounded.sum(0) + 1, weights.shape)
+        np.testing.assert_allclose(wide(ctx[param.grad]), slopes, rtol=0.01, atol=0.02)
+
+    @pytest.mark.parametrize("dtype", [np.float32, oc.bfloat16])
+    def test_factors_have_fewer_bits(self, dtype: Any):
+        with (
+            pytest.raises(PrecisionError, match=f"factors have fewer bits .* found {np.dtype(dtype)} beside"),
+            oc.precision(dtype, factors=dtype),
+        ):
+            pass
+
     def test_in_line_parameters(self):
         @oc.block
         def scaled(p: Any, x: oc.Tensor) -> oc.Tensor:

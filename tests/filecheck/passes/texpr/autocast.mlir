@@ -57,3 +57,42 @@ texpr.routine @wide {
   texpr.forward %y
   texpr.forward %z
 }
+
+// -----
+
+// Factors alone: what is kept in bf16 is read as it is, and the result is f32. Products of what is computed with such a
+// parameter are none of it, and neither are those of it without a sum.
+// CHECK-LABEL: texpr.routine @factors
+// CHECK: %w = texpr.apply [i0, i1] = %w0[i0, i1] over (i0 = 16, i1 = 4) : !texpr.tensor<4 -> 16, f32>
+// CHECK-NEXT: %x_bf16 = texpr.apply [i, i1] = %x[i, i1] over (i = 8, i1 = 4) : !texpr.tensor<8 | 4, bf16>
+// CHECK-NEXT: %y = texpr.apply [b, o] add= mul(%w0[o, k], %x_bf16[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f32>
+// CHECK-NEXT: %s = texpr.apply [i, j] add= mul(%y[i, k], %y[j, k]) over (i = 8, j = 8, k = 16) : !texpr.tensor<8, 8, f32>
+// CHECK-NEXT: %p = texpr.apply [b, o] = mul(%w[o, 0], %y[b, o]) over (b = 8, o = 16) : !texpr.tensor<8 | 16, f32>
+texpr.routine @factors {
+  %w0 = texpr.param "w" : !texpr.tensor<4 -> 16, bf16>
+  %x = texpr.data "x" : !texpr.tensor<8 | 4, f32>
+  %w = texpr.apply [i0, i1] = %w0[i0, i1] over (i0 = 16, i1 = 4) compute factors bf16 : !texpr.tensor<4 -> 16, f32>
+  %y = texpr.apply [b, o] add= mul(%w[o, k], %x[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f32>
+  %s = texpr.apply [i, j] add= mul(%y[i, k], %y[j, k]) over (i = 8, j = 8, k = 16) : !texpr.tensor<8, 8, f32>
+  %p = texpr.apply [b, o] = mul(%w[o, 0], %y[b, o]) over (b = 8, o = 16) : !texpr.tensor<8 | 16, f32>
+  texpr.forward %s
+  texpr.forward %p
+}
+
+// -----
+
+// What is kept in f32 is rounded, too, once for all products.
+// CHECK-LABEL: texpr.routine @kept_in_f32
+// CHECK: %w_bf16 = texpr.apply {{.*}} : !texpr.tensor<4 -> 16, bf16>
+// CHECK: %x_bf16 = texpr.apply {{.*}} : !texpr.tensor<8 | 4, bf16>
+// CHECK-NEXT: %y = texpr.apply [b, o] add= mul(%w_bf16[o, k], %x_bf16[b, k]) {{.*}} : !texpr.tensor<8 | 16, f32>
+// CHECK-NEXT: %z = texpr.apply [o] add= mul(%w_bf16[o, k], %x_bf16[0, k]) {{.*}} : !texpr.tensor<16, f32>
+texpr.routine @kept_in_f32 {
+  %w0 = texpr.param "w" : !texpr.tensor<4 -> 16, f32>
+  %x = texpr.data "x" : !texpr.tensor<8 | 4, f32>
+  %w = texpr.apply [i0, i1] = %w0[i0, i1] over (i0 = 16, i1 = 4) compute factors bf16 : !texpr.tensor<4 -> 16, f32>
+  %y = texpr.apply [b, o] add= mul(%w[o, k], %x[b, k]) over (b = 8, o = 16, k = 4) : !texpr.tensor<8 | 16, f32>
+  %z = texpr.apply [o] add= mul(%w[o, k], %x[0, k]) over (o = 16, k = 4) : !texpr.tensor<16, f32>
+  texpr.forward %y
+  texpr.forward %z
+}
