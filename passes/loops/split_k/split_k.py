@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, SpaceAttr, identity_map
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import (
     BYTES_A_CYCLE,
@@ -20,7 +22,7 @@ from ocannl.dialects.kernel.gpu import (
     MULTIPLICATIONS_A_CYCLE,
     PROCESSORS,
 )
-from ocannl.dialects.loops import FuncOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.contractions import (
     TILE_SIDES,
     Contraction,
@@ -30,7 +32,7 @@ from ocannl.passes.analysis.contractions import (
 )
 from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import functions, nodes, operations, points, single_nests
+from ocannl.passes.analysis.nests import functions, names_in, nodes, operations, points, single_nests
 from ocannl.passes.analysis.shared_reductions import choose_lanes, is_long, shared_variable
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import substitute_indices
@@ -40,8 +42,9 @@ from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reductio
 MOST_PARTS = 16
 # The values of a step of a pipeline, and the cycles that it takes at least, roughly.
 STEP_DEPTH, STEP_CYCLES = 16, 300
-# Other reductions are split if there would be fewer blocks than these, each reading so much; into so many.
-LEAST_READ, FEW_BLOCKS, MOST_BLOCKS = 2**17, 32, 256
+# Sums along rows are split if there would be fewer blocks than these, each reading so much; others if that
+# saves more than so many kernels take. Both have so many blocks then, at most.
+LEAST_READ, FEW_BLOCKS, ADDING_KERNELS, MOST_BLOCKS = 2**17, 32, 2, 256
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,28 @@ def split_rows(nest: NestOp, reduce: ReduceOp) -> Split | None:
         return None
     lanes, own = choose_lanes(nest, [reduce]), shared_variable(reduce)
     blocks = points(nest.space.data) // lanes.beside_count
-    if blocks >= FEW_BLOCKS or values * lanes.beside_count < LEAST_READ:
-        return None
     size, name = max((size, name) for name, size in reduce.space.data if name != own or size == values)
-    parts = divisors(size, MOST_BLOCKS // blocks)
-    return Split(reduce, name, parts[-1]) if parts[-1:] > [1] else None
+    parts = [1, *divisors(size, MOST_BLOCKS // blocks)][-1] if blocks else 1
+    if lanes.is_inner:
+        is_slow = blocks < FEW_BLOCKS and values * lanes.beside_count >= LEAST_READ
+    else:
+        saved = reading(nest, reduce, blocks) - reading(nest, reduce, parts * blocks)
+        is_slow = saved > ADDING_KERNELS * LAUNCH_CYCLES
+    return Split(reduce, name, parts) if parts > 1 and is_slow else None
+
+
+def reading(nest: NestOp, reduce: ReduceOp, blocks: int) -> float:
+    """The estimated cycles in which so many blocks read what a reduction needs: each multiprocessor has its
+    share of the bandwidth.
+    """
+    sizes = dict(nest.space.data) | dict(reduce.space.data)
+    loads = [op for op in operations(reduce.body.block) if isinstance(op, LoadOp)]
+    names = [names_in(op.indices.data) & sizes.keys() for op in loads]
+    moved = sum(
+        element_bytes(op.node) * math.prod(sizes[name] for name in moving)
+        for op, moving in zip(loads, names, strict=True)
+    )
+    return moved / BYTES_A_CYCLE * max(1, PROCESSORS / blocks)
 
 
 def needs_reduction(reduce: ReduceOp) -> bool:

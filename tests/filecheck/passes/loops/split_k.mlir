@@ -97,6 +97,43 @@ loops.func @short_rows {
 // CHECK-LABEL: loops.func @short_rows {
 // CHECK-NOT:     _part
 
+// Sums over rows, as in the gradient of a gain: neighbours share sectors, so there would be few blocks.
+loops.func @gain {
+  %x = assign.node "x" constant because "data" : memref<16384x384xf32>
+  %g = assign.node "g" constant because "data" : memref<16384x384xf32>
+  %y = assign.node "y" on_device because "gradient" : memref<384xf32>
+  loops.nest "y" (o = 384) {
+    %sum = loops.reduce add (b = 16384) : f32 {
+      %0 = loops.load %g[b, o]
+      %1 = loops.load %x[b, o]
+      %2 = arith.mulf %0, %1 : f32
+      loops.yield %2
+    }
+    loops.store %sum, %y[o]
+  }
+}
+// CHECK-LABEL: loops.func @gain {
+// CHECK:         loops.nest "y.partial" (b_part = 4, o = 384) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (b = 4096) : f32 {
+
+// What few rows have is read in less time than another kernel takes.
+loops.func @small_gain {
+  %x = assign.node "x" constant because "data" : memref<1024x128xf32>
+  %g = assign.node "g" constant because "data" : memref<1024x128xf32>
+  %y = assign.node "y" on_device because "gradient" : memref<128xf32>
+  loops.nest "y" (o = 128) {
+    %sum = loops.reduce add (b = 1024) : f32 {
+      %0 = loops.load %g[b, o]
+      %1 = loops.load %x[b, o]
+      %2 = arith.mulf %0, %1 : f32
+      loops.yield %2
+    }
+    loops.store %sum, %y[o]
+  }
+}
+// CHECK-LABEL: loops.func @small_gain {
+// CHECK-NOT:     _part
+
 // What needs the result of another reduction is computed after it, as a whole.
 loops.func @after_another {
   %x = assign.node "x" constant because "data" : memref<4x1048576xf32>
