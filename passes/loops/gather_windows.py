@@ -29,6 +29,6 @@ class GatherWindowsPass(ModulePass):
         for func in functions(op):
             labels = labels_of(func)
             for nest in single_nests(func):
-                scatter = find_scatter(nest)
+                scatter = find_scatter(func, nest)
                 if scatter is not None:
                     gathered(func, scatter, labels)

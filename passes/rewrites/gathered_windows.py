@@ -19,7 +19,8 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import all_steps, names_in, nodes, operations, used_nodes
-from ocannl.passes.analysis.resets import covers, reset_to
+from ocannl.passes.analysis.read_cells import read_ranges
+from ocannl.passes.analysis.resets import reset_to
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import nest_of
 
@@ -31,6 +32,7 @@ class Window:
     Attributes:
         position, positions: the variable of the nest, and its size; so `offset`, `offsets`.
         axis: the one of what is scattered that the position moves along.
+        read: the cells of those that it scatters to which are read, between the first and the last one.
     """
 
     position: str
@@ -40,23 +42,49 @@ class Window:
     stride: int
     dilation: int
     axis: int
+    read: range
 
     @property
-    def padding(self) -> int:
+    def phases(self) -> range:
+        """The remainders that cells leave, divided by the stride."""
+        return range(min(self.stride, self.offsets))
+
+    @property
+    def padding(self) -> tuple[int, int]:
         """The zeros before the first position, and after the last one."""
-        return self.dilation * (-(-self.offsets // self.stride) - 1)
+        elements = [(self.elements(phase), self.reach(phase)) for phase in self.phases]
+        before = [reach - found[0] for found, reach in elements if found]
+        after = [found[-1] - (self.positions - 1) for found, _ in elements if found]
+        return max(0, *before, 0), max(0, *after, 0)
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether it adds to each cell that is read."""
+        last = self.stride * (self.positions - 1) + self.dilation * (self.offsets - 1)
+        return self.offsets >= self.stride and self.read.start >= 0 and self.read.stop <= last + 1
 
     def offsets_of(self, phase: int) -> int:
         """How many offsets reach the elements that leave a remainder, divided by the stride."""
         return -(-(self.offsets - phase) // self.stride)
+
+    def reach(self, phase: int) -> int:
+        """How many positions before its own the last offset brings to an element."""
+        return self.dilation * (self.offsets_of(phase) - 1)
+
+    def elements(self, phase: int) -> range:
+        """The elements of a phase that are read: the cells `stride*element + phase`."""
+        first = -(-(self.read.start - phase) // self.stride)
+        last = (self.read.stop - 1 - phase) // self.stride
+        return range(max(0, first), min(self.positions + self.reach(phase), last + 1))
 
     def values(self, phase: int) -> dict[str, Linear]:
         """Position and offset that reach an element at a turn, of those of a phase. The element has the name
         of the position, and the turn that of the offset.
         """
         turn = Linear.var(self.offset) if self.offsets_of(phase) > 1 else Linear()
+        element = Linear.of({self.position: 1}, self.elements(phase).start)
         return {
-            self.position: Linear.var(self.position) + turn * -self.dilation,
+            self.position: element + turn * -self.dilation,
             self.offset: turn * self.stride + Linear((), phase),
         }
 
@@ -69,6 +97,7 @@ class Scatter:
     Attributes:
         moving: the load along the positions.
         total: what is added to the node, a reduction.
+        is_complete: whether it adds to all cells that are read.
     """
 
     nest: NestOp
@@ -76,6 +105,7 @@ class Scatter:
     total: ReduceOp
     moving: LoadOp
     windows: tuple[Window, ...]
+    is_complete: bool
 
     @property
     def names(self) -> set[str]:
@@ -86,8 +116,8 @@ class Scatter:
         return math.prod(window.positions for window in self.windows)
 
 
-def find_scatter(nest: NestOp) -> Scatter | None:
-    """The scatter that a nest is, if it is one whose windows overlap."""
+def find_scatter(func: FuncOp, nest: NestOp) -> Scatter | None:
+    """The scatter that a nest of a function is, if it is one whose windows overlap."""
     clashing = nest.clashing
     if not clashing:
         return None
@@ -102,9 +132,8 @@ def find_scatter(nest: NestOp) -> Scatter | None:
         return None
     if store.positions or old.node != store.node or old.indices != store.indices or old.positions:
         return None
-    found = [
-        Scatter(nest, store, total, load, find_windows(nest, store, total, load)) for load in factors(total)
-    ]
+    read = read_ranges(func, store.node, nest)
+    found = [Scatter(nest, store, total, load, *find_windows(nest, read, load)) for load in factors(total)]
     fitting = [scatter for scatter in found if scatter.windows and clashing <= scatter.names]
     return max(fitting, key=lambda scatter: scatter.positions, default=None)
 
@@ -126,31 +155,40 @@ def factors(total: ReduceOp) -> list[LoadOp]:
     return ops if {op.result for op in ops} == set(widened) else []
 
 
-def find_windows(nest: NestOp, store: StoreOp, total: ReduceOp, moving: LoadOp) -> tuple[Window, ...]:
-    """The windows of a nest whose positions are those of a load, as `moving[.., position, ..]`; none if there
-    are others.
+def find_windows(nest: NestOp, read: Sequence[range], moving: LoadOp) -> tuple[tuple[Window, ...], bool]:
+    """The windows of a nest whose positions are those of a load, as `moving[.., position, ..]`, and whether
+    they reach all cells that are `read`; none if there are others.
     """
     sizes, found = dict(nest.space.data), list[Window]()
+    (store,) = (op for op in nest.body.block.ops if isinstance(op, StoreOp))
+    (total,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
+    is_complete = True
     (other,) = (load for load in factors(total) if load is not moving)
     own, others = names_in(moving.indices.data), names_in(other.indices.data)
-    for index in store.indices.data:
+    for index, cells in zip(store.indices.data, read, strict=True):
         if len(index.terms) < 2:
+            is_complete &= cells == range(sizes.get(index.variable or "", 0))
             continue
         pair = [name for name, _ in index.terms if name in sizes]
         positions = [name for name in pair if name in own - others]
         offsets = [name for name in pair if name in others - own]
         axes = [k for k, i in enumerate(moving.indices.data) if positions and i.variable == positions[0]]
         if len(index.terms) != 2 or not len(positions) == len(offsets) == len(axes) == 1:
-            return ()
+            return (), False
         (position,), (offset,) = positions, offsets
         stride, dilation = index.coefficient(position), index.coefficient(offset)
         uses = [name for i in (*store.indices.data, *moving.indices.data) for name in i.names]
         if min(stride, dilation) < 1 or (stride > 1 and dilation > 1) or uses.count(position) != 2:
-            return ()
+            return (), False
         if uses.count(offset) != 1:
-            return ()
-        found.append(Window(position, sizes[position], offset, sizes[offset], stride, dilation, axes[0]))
-    return tuple(found)
+            return (), False
+        first, last = cells.start - index.constant, cells.stop - index.constant
+        window = Window(
+            position, sizes[position], offset, sizes[offset], stride, dilation, axes[0], range(first, last)
+        )
+        is_complete &= window.reaches_all
+        found.append(window)
+    return tuple(found), is_complete
 
 
 def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> list[NestOp]:
@@ -165,23 +203,36 @@ def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> list[NestOp]:
     for step in (*before, *after):
         Rewriter.insert_op(step, InsertPoint.before(nest))
     Rewriter.erase_op(nest)
-    if len(after) == 1 and covers(after[0]):
-        store_total(func, after[0])
+    if scatter.is_complete:
+        store_totals(func, after)
     return after
 
 
-def store_total(func: FuncOp, nest: NestOp) -> None:
-    """Lets a nest that adds to all cells of a node store there, if a nest before it resets these."""
-    (old,) = (op for op in nest.body.block.ops if isinstance(op, LoadOp))
-    (added,) = (op for op in nest.body.block.ops if isinstance(op, arith.AddfOp))
-    (total,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
-    earlier = all_steps(func)
-    earlier = [step for step in earlier[: earlier.index(nest)] if old.node in used_nodes(step)]
+def store_totals(func: FuncOp, after: Sequence[NestOp]) -> None:
+    """Lets nests that add to all cells of a node that are read store there, if a nest before them resets
+    these.
+    """
+    node, earlier = stored_node(after[0]), all_steps(func)
+    earlier = [step for step in earlier[: earlier.index(after[0])] if node in used_nodes(step)]
     start = reset_to(earlier[-1]) if earlier else None
     if start is None or not is_zero(start):
         return
+    Rewriter.erase_op(earlier[-1])
+    for nest in after:
+        store_total(nest)
+
+
+def stored_node(nest: NestOp) -> SSAValue:
+    (store,) = (op for op in nest.body.block.ops if isinstance(op, StoreOp))
+    return store.node
+
+
+def store_total(nest: NestOp) -> None:
+    (old,) = (op for op in nest.body.block.ops if isinstance(op, LoadOp))
+    (added,) = (op for op in nest.body.block.ops if isinstance(op, arith.AddfOp))
+    (total,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
     added.results[0].replace_all_uses_with(total.result)
-    for op in (added, old, earlier[-1]):
+    for op in (added, old):
         Rewriter.erase_op(op)
 
 
@@ -195,12 +246,12 @@ def pad(scatter: Scatter, labels: Names) -> tuple[NodeOp, list[NestOp]]:
     around = {window.axis: window.padding for window in scatter.windows}
     sizes = {window.axis: window.positions for window in scatter.windows}
     inside = [sizes.get(axis, size) for axis, size in enumerate(memref_shape(source))]
-    shape = [size + 2 * around.get(axis, 0) for axis, size in enumerate(inside)]
+    shape = [size + sum(around.get(axis, ())) for axis, size in enumerate(inside)]
     assert isinstance(source.owner, NodeOp)
     label = labels.fresh(f"{source.owner.label.data}.padded")
     node = NodeOp(label, "local", f"{source.owner.label.data} with zeros around", MemRefType(type, shape))
     names = [f"i{axis}" for axis in range(len(shape))]
-    places = tuple(Linear.of({name: 1}, around.get(axis, 0)) for axis, name in enumerate(names))
+    places = tuple(Linear.of({name: 1}, around.get(axis, (0,))[0]) for axis, name in enumerate(names))
     assert isinstance(type, AnyFloat)
     zero = arith.ConstantOp(FloatAttr(0.0, type))
     load = LoadOp(source, identity_map(names))
@@ -216,13 +267,13 @@ def pad(scatter: Scatter, labels: Names) -> tuple[NodeOp, list[NestOp]]:
 
 
 def all_phases(windows: Sequence[Window]) -> Iterator[tuple[int, ...]]:
-    """The remainders of elements along each axis, divided by its stride, that offsets reach."""
-    ranges = [range(min(window.stride, window.offsets)) for window in windows]
-    return itertools.product(*ranges)
+    """The remainders of elements along each axis, divided by its stride, of those that are read."""
+    reached = [[phase for phase in window.phases if window.elements(phase)] for window in windows]
+    return itertools.product(*reached)
 
 
 def gather(scatter: Scatter, padded: SSAValue, phases: Sequence[int]) -> NestOp:
-    """The nest that adds to all elements of a phase."""
+    """The nest that adds to all elements of a phase that are read."""
     nest = scatter.nest.clone()
     (total,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
     moving = next(op for op in factors(total) if op.indices == scatter.moving.indices)
@@ -230,13 +281,13 @@ def gather(scatter: Scatter, padded: SSAValue, phases: Sequence[int]) -> NestOp:
     for window, phase in zip(scatter.windows, phases, strict=True):
         count = window.offsets_of(phase)
         values |= window.values(phase)
-        sizes[window.position] = window.positions + window.dilation * (count - 1)
+        sizes[window.position] = len(window.elements(phase))
         del sizes[window.offset]
         turns += [(window.offset, count)] if count > 1 else []
     substitute_indices(operations(nest.body.block), values)
     places = list(moving.indices.data)
     for window in scatter.windows:
-        places[window.axis] += Linear((), window.padding)
+        places[window.axis] += Linear((), window.padding[0])
     moving.operands[0] = padded
     moving.properties["indices"] = MapAttr(tuple(places))
     nest.properties["space"] = SpaceAttr(tuple(sizes.items()))

@@ -68,6 +68,75 @@ loops.func @strided {
 // CHECK:             loops.load %w[1, o]
 // CHECK:           loops.load %x[2*h + 2]
 
+// Of a local node, cells that nothing reads are not computed, here those of a padding. So fewer zeros are around.
+loops.func @trimmed {
+  %g = assign.node "g" constant because "data" : memref<8x6x32xf32>
+  %w = assign.node "w" constant because "data" : memref<32x3x16xf32>
+  %x = assign.node "x" local because "gradient" : memref<8x8x16xf32>
+  %y = assign.node "y" on_device because "gradient" : memref<8x6x16xf32>
+  loops.nest "x reset" (b = 8, h = 8, c = 16) {
+    %zero = arith.constant 0.0 : f32
+    loops.store %zero, %x[b, h, c]
+  }
+  loops.nest "x" (b = 8, k = 3, h = 6, c = 16) {
+    %sum = loops.reduce add (o = 32) : f32 {
+      %0 = loops.load %g[b, h, o]
+      %1 = loops.load %w[o, k, c]
+      %2 = arith.mulf %0, %1 : f32
+      loops.yield %2
+    }
+    %3 = loops.load %x[b, h + k, c]
+    %4 = arith.addf %3, %sum : f32
+    loops.store %4, %x[b, h + k, c]
+  }
+  loops.nest "y" (b = 8, h = 6, c = 16) {
+    %5 = loops.load %x[b, h + 1, c]
+    loops.store %5, %y[b, h, c]
+  }
+}
+// CHECK-LABEL: loops.func @trimmed {
+// CHECK:         assign.node "g.padded" local because "g with zeros around" : memref<8x8x32xf32>
+// CHECK-NOT:     "x reset"
+// CHECK:         loops.nest "x" (b = 8, h = 6, c = 16) {
+// CHECK:             loops.load %{{.*}}[b, h - k + 2, o]
+// CHECK:           loops.store %{{.*}}, %x[b, h + 1, c]
+
+// Phases that cover together what is read need no reset either.
+loops.func @phases {
+  %g = assign.node "g" constant because "data" : memref<6x32xf32>
+  %w = assign.node "w" constant because "data" : memref<3x32xf32>
+  %x = assign.node "x" local because "gradient" : memref<13xf32>
+  %y = assign.node "y" on_device because "gradient" : memref<12xf32>
+  loops.nest "x reset" (h = 13) {
+    %zero = arith.constant 0.0 : f32
+    loops.store %zero, %x[h]
+  }
+  loops.nest "x" (h = 6, k = 3) {
+    %sum = loops.reduce add (o = 32) : f32 {
+      %0 = loops.load %g[h, o]
+      %1 = loops.load %w[k, o]
+      %2 = arith.mulf %0, %1 : f32
+      loops.yield %2
+    }
+    %3 = loops.load %x[2*h + k]
+    %4 = arith.addf %3, %sum : f32
+    loops.store %4, %x[2*h + k]
+  }
+  loops.nest "y" (h = 12) {
+    %5 = loops.load %x[h + 1]
+    loops.store %5, %y[h]
+  }
+}
+// CHECK-LABEL: loops.func @phases {
+// CHECK:         assign.node "g.padded" local because "g with zeros around" : memref<7x32xf32>
+// CHECK-NOT:     "x reset"
+// CHECK:         loops.nest "x" (h = 6) {
+// CHECK:             loops.load %{{.*}}[h - k + 1, o]
+// CHECK:           loops.store %{{.*}}, %x[2*h + 2]
+// CHECK:         loops.nest "x" (h = 6) {
+// CHECK:             loops.load %{{.*}}[h, o]
+// CHECK:           loops.store %{{.*}}, %x[2*h + 1]
+
 // A maximum over windows has no products: it stays.
 loops.func @kept {
   %g = assign.node "g" constant because "data" : memref<6x32xf32>

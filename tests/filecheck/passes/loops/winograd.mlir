@@ -98,7 +98,7 @@ loops.func @image {
 // CHECK-LABEL: loops.func @image {
 // CHECK-NOT:     loops.nest "x reset"
 // CHECK:         loops.nest "g.padded.terms" (b = 32, h = 4, w = 4, o = 256) {
-// CHECK-NEXT:      loops.load %{{.*}}[b, 2*h + 1, 2*w + 1, o]
+// CHECK-NEXT:      loops.load %{{.*}}[b, 2*h, 2*w, o]
 // CHECK:         loops.nest "x products" (term = 16, c_panel = 8, b = 32, h = 4, w = 4, c = 32) {
 // CHECK:         loops.nest "x" (b = 32, h = 4, w = 4, c = 256) {
 // CHECK:           loops.store %{{.*}}, %x[b, 2*h + 1, 2*w + 1, c]

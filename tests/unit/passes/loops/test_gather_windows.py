@@ -24,7 +24,8 @@ Axis = tuple[int, int, int, int, int]
 AXES = st.tuples(*(st.integers(1, 4) for _ in range(4)), st.integers(0, 2))
 
 
-def scatter(axes: list[Axis], swapped: bool, reset: bool) -> str:
+def scatter(axes: list[Axis], swapped: bool, reset: bool, reads: list[tuple[int, int]] | None = None) -> str:
+    """A scatter to `x`, of whose cells a nest reads those at some places, if `reads` says so."""
     sizes = [(p - 1) * s + (k - 1) * d + at + 1 for p, k, s, d, at in axes]
     space = ", ".join(f"h{n} = {p}, k{n} = {k}" for n, (p, k, _, _, _) in enumerate(axes))
     cells = ", ".join(f"{s}*h{n} + {d}*k{n} + {at}" for n, (_, _, s, d, at) in enumerate(axes))
@@ -32,6 +33,14 @@ def scatter(axes: list[Axis], swapped: bool, reset: bool) -> str:
     places = [", ".join(f"{name}{n}" for n in range(len(axes))) for name in "hk"]
     whole = ", ".join(f"i{n} = {size}" for n, size in enumerate(sizes))
     loads = [f"%a = loops.load %g[{places[0]}, o]", f"%b = loops.load %w[o, {places[1]}]"]
+    places_read = zip(sizes, reads or [(0, 1)] * len(axes), strict=True)
+    read = [range(size)[first:][:count] or range(1) for size, (first, count) in places_read]
+    points = ", ".join(f"i{n} = {len(cells)}" for n, cells in enumerate(read))
+    moved = ", ".join(f"i{n} + {cells.start}" for n, cells in enumerate(read))
+    copy = f"""loops.nest "y" ({points}) {{
+    %v = loops.load %x[{moved}]
+    loops.store %v, %y[{", ".join(f"i{n}" for n in range(len(axes)))}]
+  }}"""
     zeros = f"""loops.nest "x reset" ({whole}) {{
     %zero = arith.constant 0.0 : f32
     loops.store %zero, %x[{", ".join(f"i{n}" for n in range(len(axes)))}]
@@ -40,7 +49,8 @@ def scatter(axes: list[Axis], swapped: bool, reset: bool) -> str:
 loops.func @gradient {{
   %g = assign.node "g" on_device : memref<{shapes[0]}x5xf32>
   %w = assign.node "w" on_device : memref<5x{shapes[1]}xf32>
-  %x = assign.node "x" on_device : memref<{"x".join(map(str, sizes))}xf32>
+  %x = assign.node "x" {"local" if reads else "on_device"} : memref<{"x".join(map(str, sizes))}xf32>
+  %y = assign.node "y" on_device : memref<{"x".join(str(len(cells)) for cells in read)}xf32>
   {zeros if reset else ""}
   loops.nest "x" ({space}) {{
     %sum = loops.reduce add (o = 5) : f32 {{
@@ -52,12 +62,13 @@ loops.func @gradient {{
     %new = arith.addf %old, %sum : f32
     loops.store %new, %x[{cells}]
   }}
+  {copy if reads else ""}
 }}
 """
 
 
-def run(module: ModuleOp) -> NDArray[Any]:
-    """The numbers that the nests leave in `x`, from small whole ones."""
+def run(module: ModuleOp, result: str = "x") -> NDArray[Any]:
+    """The numbers that the nests leave in a node, from small whole ones."""
     module.verify()
     (func,) = functions(module)
     arrays: dict[str, NDArray[Any]] = {}
@@ -66,7 +77,7 @@ def run(module: ModuleOp) -> NDArray[Any]:
         shape = node.result.type.get_shape()
         arrays[node.label.data] = rng.integers(-4, 5, shape).astype(np.float32)
     run_func(func, arrays, {})
-    return arrays["x"]
+    return arrays[result]
 
 
 @given(st.lists(AXES, min_size=1, max_size=2), st.booleans(), st.booleans())
@@ -78,6 +89,16 @@ def test_sums_are_the_same(axes: list[Axis], swapped: bool, reset: bool):
     is_changed = all(min(s, d) == 1 for _, _, s, d, _ in axes) and any(min(p, k) > 1 for p, k, *_ in axes)
     if is_changed:
         assert not any(nest.clashing for nest in nests(functions(module)[0]))
+
+
+@given(st.lists(AXES, min_size=1, max_size=2), st.booleans(), st.data())
+def test_what_is_read_is_the_same(axes: list[Axis], reset: bool, data: st.DataObject):
+    """Cells that nothing reads are left out, and zeros that they need."""
+    at = st.tuples(st.integers(0, 12), st.integers(1, 12))
+    text = scatter(axes, False, reset, data.draw(st.lists(at, min_size=len(axes), max_size=len(axes))))
+    module = parse_module(text)
+    GatherWindowsPass().apply(Context(), module)
+    np.testing.assert_array_equal(run(module, "y"), run(parse_module(text), "y"))
 
 
 @pytest.mark.parametrize("dtype", [oc.float32, oc.bfloat16])
