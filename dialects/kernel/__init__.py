@@ -35,7 +35,7 @@ from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.copies import ARRAY, CommitOp, CopyOp, PlainTogetherOp, WaitOp, check_bounds_of
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import BARRIER, LaunchOp, SharedOp, TogetherOp, enclosing_launch
-from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.loops import check_fresh
@@ -196,7 +196,7 @@ KERNEL = Dialect(
     "kernel",
     [
         *(LaunchOp, SharedOp, OwnOp, ForOp, WhereOp, IfOp, PointOp),
-        *(BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp),
+        *(BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp, WaitProductsOp),
     ],
     [BoundsAttr],
 )

@@ -15,22 +15,24 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    IntAttr,
     StringAttr,
+    UnitAttr,
     f32,
     f64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import operand_def, prop_def, result_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.bounds import BoundsAttr
 from ocannl.dialects.index.linear import MapAttr
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import TogetherOp, enclosing_launch
-from ocannl.dialects.loops import ReduceOp
+from ocannl.dialects.loops import ReduceOp, YieldOp
 
 # The rows and the columns of a product of fragments, and the threads of a warp along its columns.
 ROWS, COLUMNS, ACROSS = 16, 8, 4
@@ -80,6 +82,10 @@ class MmaOp(TogetherOp):
     are rounded to TF32, with 10 bits after the point; sums are in f32, in any order. With f64 the depth is 4,
     that of the threads: `deep ()`; sums are in f64.
 
+    The products of a reduction may be `async`: a group that goes on while the threads do other things, and
+    reads its operands until a `kernel.wait_products`. The reduction around adds the groups, and ends when all
+    of them are done.
+
     https://docs.nvidia.com/cuda/parallel-thread-execution, "Matrix Fragments for mma.m16n8k8"
     """
 
@@ -89,19 +95,34 @@ class MmaOp(TogetherOp):
     rows = prop_def(StringAttr)
     deep = prop_def(ArrayAttr[StringAttr])
     columns = prop_def(StringAttr)
+    asynchronous = opt_prop_def(UnitAttr)
     result = result_def(AnyFloatConstr)
 
-    def __init__(self, left: SSAValue, right: SSAValue, rows: str, deep: Sequence[str], columns: str) -> None:
+    def __init__(
+        self,
+        left: SSAValue,
+        right: SSAValue,
+        rows: str,
+        deep: Sequence[str],
+        columns: str,
+        *,
+        is_async: bool = False,
+    ) -> None:
         Operation.__init__(
             self,
             operands=[left, right],
-            properties={
-                "rows": StringAttr(rows),
-                "deep": ArrayAttr(map(StringAttr, deep)),
-                "columns": StringAttr(columns),
-            },
+            properties=given(
+                rows=StringAttr(rows),
+                deep=ArrayAttr(map(StringAttr, deep)),
+                columns=StringAttr(columns),
+                asynchronous=UnitAttr() if is_async else None,
+            ),
             result_types=[FRAGMENTS[type(left.type)].sums if type(left.type) in FRAGMENTS else f32],
         )
+
+    @property
+    def is_async(self) -> bool:
+        return self.asynchronous is not None
 
     @property
     def depth_names(self) -> tuple[str, ...]:
@@ -120,7 +141,7 @@ class MmaOp(TogetherOp):
         return _points(point, *left), _points(point, *deep), _points(point, rows, columns)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
+        printer.print_string(" async " if self.is_async else " ")
         printer.print_list(self.operands, printer.print_ssa_value)
         printer.print_string(
             f" rows ({self.rows.data}) deep ({', '.join(self.depth_names)}) columns ({self.columns.data})"
@@ -128,13 +149,14 @@ class MmaOp(TogetherOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> MmaOp:
+        is_async = parser.parse_optional_keyword("async") is not None
         left = parse_defined_operand(parser)
         parser.parse_punctuation(",")
         right = parse_defined_operand(parser)
         (rows,), deep, (columns,) = (
             _parse_names(parser, what, count) for what, count in (("rows", 1), ("deep", None), ("columns", 1))
         )
-        return cls(left, right, rows, deep, columns)
+        return cls(left, right, rows, deep, columns, is_async=is_async)
 
     def verify_(self) -> None:
         super().verify_()
@@ -163,6 +185,46 @@ class MmaOp(TogetherOp):
             for name in others:
                 if depends(value, name):
                     raise VerifyException(f"an operand depends on `{name}`, which is not its own")
+        if self.is_async and launch is not None and async_sum(self) is None:
+            raise VerifyException(
+                "an async product is that of a reduction, which another one adds up, and nothing else uses it"
+            )
+
+
+@operation_definition
+class WaitProductsOp(TogetherOp):
+    """`kernel.wait_products 1`: waits for the thread's groups of async products, but for the last one.
+
+    Their operands may be overwritten once all threads that read them have waited, after a barrier.
+    """
+
+    name = "kernel.wait_products"
+    pending = prop_def(IntAttr)
+
+    def __init__(self, pending: int) -> None:
+        Operation.__init__(self, properties={"pending": IntAttr(pending)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.pending.data}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WaitProductsOp:
+        return cls(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+
+def async_sum(product: MmaOp) -> ReduceOp | None:
+    """The reduction that adds up the groups of an async product; None if there is no such."""
+    group = _adds(product.result)
+    return None if group is None else _adds(group.result)
+
+
+def _adds(value: SSAValue) -> ReduceOp | None:
+    """The reduction that adds a value, if nothing else uses it and it has no bounds."""
+    users = [use.operation for use in value.uses]
+    reduce = users[0].parent_op() if len(users) == 1 and isinstance(users[0], YieldOp) else None
+    if isinstance(reduce, ReduceOp) and reduce.accum.data == "add" and reduce.where is None:
+        return reduce
+    return None
 
 
 def _points(point: Mapping[str, int], *names: str) -> list[Point]:

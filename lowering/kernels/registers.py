@@ -14,12 +14,12 @@ from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, WaitOp
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
-from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 
 Variables = tuple[str, ...]
 Point = Mapping[str, int]
-TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp, MmaOp)
+TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp, MmaOp, WaitProductsOp)
 
 
 def key(over: Variables, point: Point) -> tuple[int, ...]:

@@ -6,6 +6,9 @@ ordered if they belong to different kernels, to one thread, or to one block with
 
 Groups of asynchronous copies are counted, too. A cell remembers the group that writes it: the thread itself
 may use the cell once it has waited for the group, others after the next barrier.
+
+So are groups of async products. A cell remembers the last one that reads it: nobody writes to the cell before
+the barrier after the wait for that.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ from ocannl.lowering.llvm.memory import ElementAccess, Found, Layout
 from ocannl.lowering.llvm.range_check import OUTSIDE, VIOLATION
 from ocannl.lowering.llvm.types import ValueType, vector
 
-RACE, EARLY = 2, 3
+RACE, EARLY, IN_FLIGHT = 2, 3, 4
 WRONGS = {
     OUTSIDE: "is outside at",
     RACE: "races with another thread for",
     EARLY: "does not wait for the copy of",
+    IN_FLIGHT: "overwrites, for a product in flight,",
 }
-READ, WRITE, WRITE_LATER = 0, 1, 2
+READ, WRITE, WRITE_LATER, READ_LATER = 0, 1, 2, 3
 
 HELPERS = f"""\
 @now = internal global i64 0
@@ -35,6 +39,10 @@ HELPERS = f"""\
 @committed = internal global i64 0
 @arrived = internal global i64 0
 @seen = internal global i64 0
+; Those of products that have begun, that were waited for, and those that were when the last barrier came.
+@multiplied = internal global i64 0
+@settled = internal global i64 0
+@released = internal global i64 0
 @nowhere = internal global [64 x i8] zeroinitializer
 
 define internal void @tick() {{
@@ -43,6 +51,25 @@ define internal void @tick() {{
   store i64 %after, ptr @now
   %arrived = load i64, ptr @arrived
   store i64 %arrived, ptr @seen
+  %settled = load i64, ptr @settled
+  store i64 %settled, ptr @released
+  ret void
+}}
+
+define internal void @multiplied_group() {{
+  %before = load i64, ptr @multiplied
+  %after = add i64 %before, 1
+  store i64 %after, ptr @multiplied
+  ret void
+}}
+
+define internal void @wait_products(i64 %pending) {{
+  %multiplied = load i64, ptr @multiplied
+  %done = sub i64 %multiplied, %pending
+  %before = load i64, ptr @settled
+  %is.more = icmp sgt i64 %done, %before
+  %after = select i1 %is.more, i64 %done, i64 %before
+  store i64 %after, ptr @settled
   ret void
 }}
 
@@ -66,6 +93,7 @@ define internal void @wait(i64 %pending) {{
 define internal void @start(ptr %what) {{
   call void @commit()
   call void @wait(i64 0)
+  call void @wait_products(i64 0)
   call void @tick()
   %now = load i64, ptr @now
   store i64 %now, ptr %what
@@ -107,7 +135,10 @@ define internal i1 @unordered(i64 %at, i64 %by, i64 %since, i64 %thread) {{
 
 define internal ptr @check(ptr %at, ptr %array, i64 %bytes, i64 %count, ptr %cells, ptr %start, ptr %text,
     i64 %thread, i64 %what) {{
-  %writes = icmp ne i64 %what, {READ}
+  %reads.now = icmp eq i64 %what, {READ}
+  %reads.later = icmp eq i64 %what, {READ_LATER}
+  %reads = or i1 %reads.now, %reads.later
+  %writes = xor i1 %reads, true
   %at.number = ptrtoint ptr %at to i64
   %array.number = ptrtoint ptr %array to i64
   %distance = sub i64 %at.number, %array.number
@@ -121,12 +152,15 @@ cell:
   %since = load i64, ptr %start
   %now = load i64, ptr @now
   %block = load i64, ptr @block_start
-  %w.at.place = getelementptr [5 x i64], ptr %cells, i64 %index
+  %w.at.place = getelementptr [6 x i64], ptr %cells, i64 %index
   %w.by.place = getelementptr i64, ptr %w.at.place, i64 1
   %r.at.place = getelementptr i64, ptr %w.at.place, i64 2
   %r.by.place = getelementptr i64, ptr %w.at.place, i64 3
   %group.place = getelementptr i64, ptr %w.at.place, i64 4
+  %flight.place = getelementptr i64, ptr %w.at.place, i64 5
   %group = load i64, ptr %group.place
+  %flight = load i64, ptr %flight.place
+  %released = load i64, ptr @released
   %arrived = load i64, ptr @arrived
   %seen = load i64, ptr @seen
   %w.at = load i64, ptr %w.at.place
@@ -141,6 +175,13 @@ early:
   call void @report(ptr %text, i64 {EARLY}, i64 %thread, i64 %index)
   br label %compare
 compare:
+  %flies = icmp sgt i64 %flight, %released
+  %is.overwritten = and i1 %flies, %writes
+  br i1 %is.overwritten, label %overwritten, label %order
+overwritten:
+  call void @report(ptr %text, i64 {IN_FLIGHT}, i64 %thread, i64 %index)
+  br label %order
+order:
   %w.unordered = call i1 @unordered(i64 %w.at, i64 %w.by, i64 %since, i64 %thread)
   %r.unordered = call i1 @unordered(i64 %r.at, i64 %r.by, i64 %since, i64 %thread)
   %r.races = and i1 %r.unordered, %writes
@@ -168,6 +209,10 @@ read:
   %by = select i1 %r.unordered, i64 %several, i64 %thread
   store i64 %now, ptr %r.at.place
   store i64 %by, ptr %r.by.place
+  %multiplied = load i64, ptr @multiplied
+  %following = add i64 %multiplied, 1
+  %reader = select i1 %reads.later, i64 %following, i64 %flight
+  store i64 %reader, ptr %flight.place
   ret ptr %at
 }}"""
 
@@ -195,10 +240,10 @@ class CheckedAccess(ElementAccess):
     ) -> None:
         super().__init__(b, pointer, address, positions, type, found, layout)
         self.arguments, self.text, self.thread = arguments, text, thread
-        self.write = WRITE
+        self.read, self.write = READ, WRITE
 
     def load(self, offset: int) -> str:
-        pointer = self.checked(offset, READ)
+        pointer = self.checked(offset, self.read)
         return self.b.emit(f"load {self.type.element}, ptr {pointer}, align {self.type.bytes}")
 
     def store(self, value: str, offset: int) -> None:

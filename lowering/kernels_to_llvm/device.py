@@ -23,7 +23,7 @@ from ocannl.dialects.kernel.gpu import (
     WARPGROUP_ARCH,
 )
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
-from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp, async_sum
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp, StoreOp
 from ocannl.lowering.arena import arena_ranges, disjoint
@@ -32,7 +32,7 @@ from ocannl.lowering.kernels.calls import KernelCall, KernelNames, TensorMap, la
 from ocannl.lowering.kernels.description import RoutineDescription, describe
 from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm import warpgroups
-from ocannl.lowering.kernels_to_llvm.bulk_copies import MAP_PARAMETER, BulkCopies, fence
+from ocannl.lowering.kernels_to_llvm.bulk_copies import MAP_PARAMETER, BulkCopies, assembly, fence
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
 from ocannl.lowering.kernels_to_llvm.lane_order import lane_order
 from ocannl.lowering.kernels_to_llvm.limits import check_arguments, check_shared, limits
@@ -302,6 +302,15 @@ class DeviceKernel(ThreadEmitter):
             self.b.emit_void(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending.data})")
         if self.bulk is not None:
             self.bulk.wait(op.pending.data)
+
+    def wait_products(self, op: WaitProductsOp) -> None:
+        if self.products:
+            assembly(self.b, warpgroups.WAIT.format(op.pending.data), "", "")
+
+    def accumulate(self, op: ReduceOp, start: Sequence[str] | None = None) -> list[str]:
+        sums = super().accumulate(op, start)
+        is_sum = any(p.product.is_async and async_sum(p.product) is op for p in self.products.values())
+        return warpgroups.settled(self.b, sums) if is_sum else sums
 
     def accumulate_part(self, op: ReduceOp, results: dict[tuple[int, ...], str]) -> None:
         product = self.products.get(op)

@@ -27,12 +27,12 @@ from ocannl.dialects.kernel import (
 )
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
-from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp, async_sum
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import PointOp
-from ocannl.dialects.loops import ReduceOp, YieldOp
+from ocannl.dialects.loops import LoadOp, ReduceOp, YieldOp
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
-from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess
+from ocannl.lowering.kernels_to_llvm.checks import HELPERS, READ, READ_LATER, WRITE_LATER, CheckedAccess
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
@@ -81,6 +81,11 @@ class EmulatedKernel(ThreadEmitter):
         self.steps = {op: None if step in self.waiting else step for op, step in self.steps.items()}
         self.in_steps -= self.waiting
         self.index_of_thread = ""
+        products = [op for op in launch.body.walk() if isinstance(op, MmaOp) and op.is_async]
+        self.groups_of_products = {op.parent_op() for op in products}
+        self.sums_of_groups = {async_sum(op) for op in products}
+        self.read_later = {operand.owner for op in products for operand in op.operands}
+        self.reading = READ
 
     def emit(self) -> None:
         self.b.lines.append(self.allocations)
@@ -135,6 +140,8 @@ class EmulatedKernel(ThreadEmitter):
                     self.mark("call void @commit()")
                 case WaitOp():
                     self.mark(f"call void @wait(i64 {op.pending.data})")
+                case WaitProductsOp():
+                    self.mark(f"call void @wait_products(i64 {op.pending.data})")
                 case CombineOp():
                     self.combine_threads(op)
                 case MmaOp():
@@ -167,6 +174,10 @@ class EmulatedKernel(ThreadEmitter):
         if op.where is not None:
             body = partial(self.in_bounds, op.where.data, body)
         self.loop(op.space.data, body)
+        if op in self.groups_of_products:
+            self.mark("call void @multiplied_group()")
+        if op in self.sums_of_groups:
+            self.mark("call void @wait_products(i64 0)")
 
     def for_together(self, op: ForOp) -> None:
         self.loop(op.space.data, partial(self.emit_together, op.body.block.ops))
@@ -258,6 +269,11 @@ class EmulatedKernel(ThreadEmitter):
 
     # Checked accesses.
 
+    def load(self, op: LoadOp) -> None:
+        self.reading = READ_LATER if op in self.read_later else READ
+        super().load(op)
+        self.reading = READ
+
     def copy_target(self, op: CopyOp) -> ElementAccess:
         access = super().copy_target(op)
         if isinstance(access, CheckedAccess) and op.is_async:
@@ -275,7 +291,7 @@ class EmulatedKernel(ThreadEmitter):
         if array not in self.described:
             self.described[array] = self.describe(array)
         text = f"@text_{self.number}_{list(self.described).index(array)}"
-        return CheckedAccess(
+        access = CheckedAccess(
             self.b,
             pointer,
             address,
@@ -287,6 +303,8 @@ class EmulatedKernel(ThreadEmitter):
             self.index_of_thread,
             layout_of(array),
         )
+        access.read = self.reading
+        return access
 
     def describe(self, array: SSAValue) -> str:
         """Declares the cells and the text of an array; returns the arguments of the check."""
@@ -298,7 +316,7 @@ class EmulatedKernel(ThreadEmitter):
         name = f"`{node.label.data}`" if isinstance(node, NodeOp) else "shared memory"
         text = f"kernel `{self.launch.label.data}`, {name}"
         self.b.declarations |= {
-            f"@cells_{place} = internal global [{count} x [5 x i64]] zeroinitializer",
+            f"@cells_{place} = internal global [{count} x [6 x i64]] zeroinitializer",
             text_constant(f"@text_{place}", text),
         }
         start = "@kernel_start" if isinstance(node, NodeOp) else "@block_start"

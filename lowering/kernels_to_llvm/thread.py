@@ -15,7 +15,7 @@ from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
-from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
@@ -94,6 +94,8 @@ class ThreadEmitter(ThreadValues):
                 self.commit()
             case WaitOp():
                 self.wait(op)
+            case WaitProductsOp():
+                self.wait_products(op)
             case MmaOp():
                 zeros = ["0.0"] * len(self.points(self.over[op.result]))
                 self.define(op.result, self.multiply_fragments(op, zeros))
@@ -119,6 +121,9 @@ class ThreadEmitter(ThreadValues):
 
     def wait(self, op: WaitOp) -> None:
         raise AssertionError("waiting for copies is the target's")
+
+    def wait_products(self, op: WaitProductsOp) -> None:
+        """Waits for async products, where a target has such."""
 
     # Control.
 

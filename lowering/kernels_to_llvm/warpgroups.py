@@ -24,6 +24,8 @@ from ocannl.lowering.llvm.builder import FunctionBuilder
 WARPS, DEPTH, MOST_COLUMNS = 4, 16, 256
 GROUP = WARPS * WARP
 TYPES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16"}
+WAIT = "wgmma.wait_group.sync.aligned {};"
+DONE = WAIT.format(0)
 # Fields of the description of a matrix, in units of 16 bytes, and that it is swizzled by 128 bytes.
 UNIT, LEADING_AT, STRIDE_AT, SWIZZLED_AT = 16, 16, 32, 62
 
@@ -146,9 +148,10 @@ def described(b: FunctionBuilder, matrix: Matrix, start: str) -> str:
 def multiply(
     b: FunctionBuilder, found: WarpgroupProduct, descriptions: Sequence[str], sums: Sequence[str]
 ) -> list[str]:
-    """Adds the products of all steps to the sums of a thread, and waits for them.
+    """Adds the products of all steps to the sums of a thread, and waits for them unless they are async.
 
-    That is one piece of text: between products and the wait for them nothing may touch the sums.
+    That is one piece of text: between products and the wait for them nothing may touch the sums, but for
+    products of the same shape.
     """
     count, type = len(sums), TYPES[type_of(found)]
     names = ", ".join(f"${k}" for k in range(count))
@@ -164,7 +167,22 @@ def multiply(
         lines.append(
             f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {', '.join(places)}, 1, 1, 1, {turned};"
         )
-    lines += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
+    lines.append("wgmma.commit_group.sync.aligned;")
+    if not found.product.is_async:
+        lines.append(DONE)
+    return in_place(b, lines, sums, operands)
+
+
+def settled(b: FunctionBuilder, sums: Sequence[str]) -> list[str]:
+    """The sums when all async products are done."""
+    return in_place(b, [DONE], sums)
+
+
+def in_place(
+    b: FunctionBuilder, lines: Sequence[str], sums: Sequence[str], operands: Sequence[str] = ()
+) -> list[str]:
+    """The sums after instructions that change their registers, and take some `i64`, too."""
+    count = len(sums)
     constraints = [*["=f"] * count, *map(str, range(count)), *["l"] * len(operands), "~{memory}"]
     arguments = [*(f"float {value}" for value in sums), *(f"i64 {value}" for value in operands)]
     struct = f"{{{', '.join(['float'] * count)}}}"

@@ -2,7 +2,8 @@
 
 Each operand has a ring of arrays, one for each stage of the pipeline. While the block works on the tiles of
 one step, asynchronous copies bring those of the next steps (as in CUTLASS, "multistage" pipelines). One
-barrier a step is enough: a buffer that is overwritten was last read a step ago. Where the reduction has
+barrier a step is enough: a buffer that is overwritten was last read a step ago; two steps ago where products
+are in flight when the next step begins, so that tensor cores always have work. Where the reduction has
 several variables, as a convolution has, steps are counted over all of them, so that the pipeline goes on.
 """
 
@@ -22,9 +23,13 @@ from ocannl.dialects.index.memref import RING, SWIZZLED, SWIZZLED_RING, element_
 from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
+from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft
+
+# Stages that are needed for products in flight: that of the last step, and that of this one.
+STAGES_IN_USE = 2
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,9 @@ class Pipeline:
     at most `most_stages` of them are in memory.
 
     With one stage there is no overlap: tiles are copied while nothing is computed.
+
+    Attributes:
+        async_products: the work of a step are products that may be in flight when the next step begins.
     """
 
     draft: Draft
@@ -79,6 +87,7 @@ class Pipeline:
     size: int
     depth: int
     most_stages: int
+    async_products: bool = False
 
     @property
     def steps(self) -> int:
@@ -88,6 +97,11 @@ class Pipeline:
     @property
     def stages(self) -> int:
         return max(1, min(self.most_stages, self.steps * math.prod(size for _, size in self.outer)))
+
+    @property
+    def in_flight(self) -> int:
+        """How many steps have products in flight when a later one begins."""
+        return int(self.async_products and self.stages > STAGES_IN_USE)
 
     def reduction(
         self,
@@ -102,13 +116,14 @@ class Pipeline:
         step = self.draft.names.fresh(f"{self.k}_block")
         space = (*self.outer, (step, self.steps))
         arrays, number = [self.array(operand) for operand in self.operands], numbered(space)
-        ahead = self.stages - 1
+        ahead = self.stages - 1 - self.in_flight
         slot: Map = (number,) if ahead else ()
         later = self.fetch(arrays, space, number + Linear((), ahead)) if ahead else []
         tile = work([(array.result, slot) for array in arrays], self.deep(Linear.var(step)), later)
         before = [op for k in range(ahead) for op in self.fetch(arrays, space, Linear((), k))]
         if ahead:
-            body = [WaitOp(ahead - 1), BarrierOp(), *tile]
+            done = [WaitProductsOp(self.in_flight)] if self.in_flight else []
+            body = [WaitOp(ahead - 1), *done, BarrierOp(), *tile]
         else:
             body = [
                 BarrierOp(),

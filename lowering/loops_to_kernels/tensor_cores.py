@@ -166,7 +166,8 @@ class TensorCoreKernel:
         )
         deep_names = [name for name, _ in (*self.half, *self.pair)]
         rows, columns = self.row["half"][0][0], self.column["pair"][0][0]
-        product = MmaOp(left.result, right.result, rows, deep_names, columns)
+        in_flight = bool(pipeline.in_flight)
+        product = MmaOp(left.result, right.result, rows, deep_names, columns, is_async=in_flight)
         steps = pipeline.depth // depth
         if steps > 1 and later:
             later = [WhereOp([Bound(Linear.var(step), 1)], Region(Block(later)))]
@@ -228,7 +229,7 @@ def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options:
         depth = SWIZZLED_BYTES // bytes
         operands = [replace(o, padding=0, is_swizzled=True) for o in tile_operands(found, tiles, depth)]
         stages = min(WARPGROUP_STAGES, most // stage_bytes(depth, operands))
-        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages)
+        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=True)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]

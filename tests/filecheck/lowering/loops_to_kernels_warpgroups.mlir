@@ -25,12 +25,13 @@ loops.func @layer attributes {arena = 0 : i64} {
 // CHECK-NEXT:      kernel.copy bulk %x[b + 128*b_block, k] to [[X]][0, b, k] over (b = 128, k = 64) by 8
 // CHECK-NEXT:      kernel.copy bulk %w[k, o + 128*o_block] to [[W]][0, k, o] over (k = 64, o = 128) by 8
 // CHECK:           loops.reduce add (k_block = 64) : f32 {
-// CHECK-NEXT:        kernel.wait 2
+// CHECK-NEXT:        kernel.wait 1
+// CHECK-NEXT:        kernel.wait_products 1
 // CHECK-NEXT:        kernel.barrier
 // CHECK-NEXT:        loops.reduce add (k_step = 4) : f32 {
 // CHECK-NEXT:          [[A:%.*]] = loops.load [[X]][k_block, 8*b_half + b_lane + 16*b_warp, 8*k_half + k_pair + 16*k_step + 2*o_lane]
 // CHECK-NEXT:          [[B:%.*]] = loops.load [[W]][k_block, 8*k_half + k_pair + 16*k_step + 2*o_lane, b_lane + 8*o_tile]
-// CHECK:               kernel.mma [[A]], [[B]] rows (b_half) deep (k_half, k_pair) columns (o_pair)
+// CHECK:               kernel.mma async [[A]], [[B]] rows (b_half) deep (k_half, k_pair) columns (o_pair)
 
 // PTX:       .target sm_90a
 // A thread copies, all wait for the phase of an mbarrier; nothing is fenced afterwards.
@@ -43,10 +44,14 @@ loops.func @layer attributes {arena = 0 : i64} {
 // PTX:       @[[P]] mbarrier.arrive.shared::cta.b64 _, [{{.*}}];
 // PTX-NOT:   fence.proxy
 // PTX-NOT:   cp.async.cg
+// The products of the step before are in flight, and those of this one will be.
 // PTX:       wgmma.fence.sync.aligned;
 // PTX-NEXT:  wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{{.*}}}, {{.*}}, 1, 1, 1, 0, 1;
 // PTX-NEXT:  wgmma.mma_async
 // PTX-NEXT:  wgmma.mma_async
 // PTX-NEXT:  wgmma.mma_async
 // PTX-NEXT:  wgmma.commit_group.sync.aligned;
-// PTX-NEXT:  wgmma.wait_group.sync.aligned 0;
+// PTX-NOT:   wgmma.wait_group.sync.aligned 0;
+// PTX:       wgmma.wait_group.sync.aligned 1;
+// PTX:       bar.sync 0;
+// PTX:       wgmma.wait_group.sync.aligned 0;

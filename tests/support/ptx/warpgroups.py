@@ -33,18 +33,35 @@ UNDEFINED = np.uint32(0xFFFFFFFF)
 
 
 @dataclass
+class Flight:
+    """An instruction of threads that have not all waited for it.
+
+    Attributes:
+        group: the number of the group that it belongs to, in each thread.
+        read: places in shared memory that it reads, and what was there.
+    """
+
+    threads: Array
+    group: Array
+    read: list[tuple[Array, Array]]
+
+
+@dataclass
 class Products:
     """Messages that are on their way.
 
     Attributes:
         fenced: the threads whose registers are ready for products.
+        groups: how many groups each thread has ended.
         flying: by the names of registers, the sums that they will have, an element a thread.
-        read: places in shared memory that products read, and what was there.
+        last: by these names, the last group that adds to them in each thread; -1 if there is none.
     """
 
     fenced: Array
+    groups: Array
     flying: dict[str, Array] = field(default_factory=dict[str, Array])
-    read: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
+    last: dict[str, Array] = field(default_factory=dict[str, Array])
+    flights: list[Flight] = field(default_factory=list[Flight])
 
 
 def places_of(descriptor: Array, rows: Array, is_transposed: bool) -> Array:
@@ -69,9 +86,15 @@ def places_of(descriptor: Array, rows: Array, is_transposed: bool) -> Array:
 
 
 def matrices(
-    machine: Machine, threads: Array, descriptor: Array, rows: Array, is_transposed: bool, type: str
+    machine: Machine,
+    threads: Array,
+    descriptor: Array,
+    rows: Array,
+    is_transposed: bool,
+    type: str,
+    read: list[tuple[Array, Array]],
 ) -> Array:
-    """The matrices that descriptors of some threads describe."""
+    """The matrices that descriptors of some threads describe; appends what is read."""
     places = places_of(descriptor, rows, is_transposed)
     assert np.all((places >= 0) & (places + BYTES <= machine.shared.size)), (
         "a matrix is outside of shared memory"
@@ -79,13 +102,13 @@ def matrices(
     places = places + machine.shared.block[threads][:, None, None]
     assert not np.any(machine.shared.unfenced[places // BANK]), "a product reads what is not fenced"
     found = machine.shared.bytes.view("u2")[places // BYTES]
-    products_of(machine).read.append((places // BYTES, found))
+    read.append((places // BYTES, found))
     return found.view(ELEMENTS[type]).astype(np.float32)
 
 
 def products_of(machine: Machine) -> Products:
     if machine.products is None:
-        machine.products = Products(np.zeros(machine.count, bool))
+        machine.products = Products(np.zeros(machine.count, bool), np.zeros(machine.count, np.int64))
     return machine.products
 
 
@@ -107,12 +130,15 @@ def multiply(machine: Machine, op: Instruction) -> None:
         "threads of a warp have other matrices"
     )
     firsts = active.reshape(-1, WARP)[:, 0]
+    read: list[tuple[Array, Array]] = []
     own = machine.lanes[firsts].astype(np.int64) // WARP % 4 * 16
-    x = matrices(machine, firsts, descriptors[0][:, 0], own[:, None] + np.arange(16), bool(left_turned), type)
+    own_rows = own[:, None] + np.arange(16)
+    x = matrices(machine, firsts, descriptors[0][:, 0], own_rows, bool(left_turned), type, read)
     blocks = np.stack([firsts // machine.threads, descriptors[1][:, 0].astype(np.int64)], 1)
     _, some, which = np.unique(blocks, axis=0, return_index=True, return_inverse=True)
     rows = np.broadcast_to(np.arange(columns), (len(some), columns))
-    w = matrices(machine, firsts[some], descriptors[1][some, 0], rows, bool(right_turned), type)
+    w = matrices(machine, firsts[some], descriptors[1][some, 0], rows, bool(right_turned), type, read)
+    products.flights.append(Flight(active, products.groups[active], read))
     total = x @ w[which.reshape(-1)].transpose(0, 2, 1)
     for k, name in enumerate(result):
         part = total[:, G + 8 * (k // 2 % 2), 8 * (k // 4) + 2 * T + k % 2].reshape(-1)
@@ -120,26 +146,41 @@ def multiply(machine: Machine, op: Instruction) -> None:
 
 
 def add(machine: Machine, products: Products, name: str, part: Array) -> None:
-    """Adds to a register that is on its way, or else to its value."""
-    if name not in products.flying:
-        products.flying[name] = machine.registers[name].view(np.float32).copy()
-        machine.define(name, np.full(len(machine.active), UNDEFINED))
-    products.flying[name][machine.active] += part
+    """Adds to registers that are on their way, or else to their values."""
+    active = machine.active
+    flying = products.flying.setdefault(name, np.zeros(machine.count, np.float32))
+    last = products.last.setdefault(name, np.full(machine.count, -1))
+    begins = active[last[active] < 0]
+    flying[begins] = machine.registers[name].view(np.float32)[begins]
+    last[active] = products.groups[active]
+    flying[active] += part
+    machine.define(name, np.full(len(active), UNDEFINED))
 
 
 def wait(machine: Machine, op: Instruction) -> None:
-    """All products of the active threads are there."""
-    assert op.operands == [0], op.text
-    products = products_of(machine)
+    """All products of the active threads are there, but for those of their last groups."""
+    (pending,) = op.operands
+    assert isinstance(pending, int)
+    products, active = products_of(machine), machine.active
+    done = np.full(machine.count, -1)
+    done[active] = products.groups[active] - pending - 1
     words = machine.shared.bytes.view("u2")
-    assert all(np.array_equal(words[places], found) for places, found in products.read), (
-        "operands of a product are overwritten before the wait for it"
-    )
-    for name, value in products.flying.items():
-        machine.define(name, value[machine.active])
-    products.flying.clear()
-    products.read.clear()
-    products.fenced[machine.active] = False
+    for flight in products.flights:
+        is_over = flight.group <= done[flight.threads]
+        assert not np.any(is_over) or all(np.array_equal(words[p], found) for p, found in flight.read), (
+            "operands of a product are overwritten before the wait for it"
+        )
+        flight.threads, flight.group = flight.threads[~is_over], flight.group[~is_over]
+    products.flights = [flight for flight in products.flights if len(flight.threads)]
+    for name, last in products.last.items():
+        is_over = (last >= 0) & (last <= done)
+        if np.any(is_over):
+            machine.define(
+                name,
+                np.where(is_over, products.flying[name].view(np.uint32), machine.registers[name])[active],
+            )
+            last[is_over] = -1
+    products.fenced[active] = False
 
 
 def run(machine: Machine, op: Instruction) -> None:
@@ -153,6 +194,7 @@ def run(machine: Machine, op: Instruction) -> None:
             wait(machine, op)
         case _:
             assert op.modes[0] == "commit_group", op.text
+            products_of(machine).groups[machine.active] += 1
 
 
 def fence(machine: Machine, op: Instruction) -> None:

@@ -384,6 +384,42 @@ loops.func @f {
   kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
     %a = kernel.shared memref<2x2x32xf32>
     %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = loops.reduce add (k = 3) : f32 {
+      %3 = kernel.mma async %0, %1 rows (h) deep (q) columns (c)
+      loops.yield %3
+    }
+  }
+}
+
+// CHECK: `kernel.mma`: an async product is that of a reduction, which another one adds up, and nothing else uses it
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x32xf32>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = loops.reduce add (k = 3) : f32 {
+      %3 = loops.reduce add (j = 2) : f32 {
+        %4 = kernel.mma async %0, %1 rows (h) deep (q) columns (c)
+        loops.yield %4
+      }
+      %5 = arith.negf %3 : f32
+      loops.yield %5
+    }
+  }
+}
+
+// CHECK: `kernel.mma`: an async product is that of a reduction, which another one adds up, and nothing else uses it
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x32xf32>
+    %0 = loops.load %a[q, h, l]
     %1 = loops.load %a[h, q, l]
     %2 = kernel.mma %0, %1 rows (h) deep (q) columns (c)
   }

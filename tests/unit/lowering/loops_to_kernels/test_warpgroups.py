@@ -17,13 +17,14 @@ from support.nests import parse_module, run_compiled
 from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
 from support.tensor_core_kernels import DTYPES, Sizes, lowered, product
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.kernel import CopyOp
+from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.loops_to_kernels import tensor_cores
 from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WARPGROUP_TILES, WarpTiles
@@ -93,6 +94,25 @@ def test_odd_sizes(x: str, w: str, only: Any):
     sizes = (70, 100, 203)
     module = lowered(product(sizes, "bf16", x, w), warpgroups=True)
     check(module, sizes, "bf16", x, w, apart=True)
+
+
+def test_products_in_flight(only: Any):
+    """Those of a step go on in the next one; a stage that they read is not overwritten."""
+    only(WARPGROUP_TILES[-1])
+    sizes = (64, 64, 9 * 64)
+    module = lowered(product(sizes, "bf16"), warpgroups=True)
+    text, (waits,) = ptx_text(module, ARCH), [op for op in module.walk() if isinstance(op, WaitProductsOp)]
+    assert waits.pending.data == 1
+    assert text.count("wgmma.wait_group.sync.aligned 1;") == text.count("wait_group.sync.aligned 0;") == 1
+    found, expected = arrays(sizes, "bf16", "b, i", "o, i")
+    with pytest.raises(AssertionError, match="operands of a product are overwritten"):
+        run_ptx(text.replace("wait_group.sync.aligned 1;", "wait_group.sync.aligned 2;"), dict(found))
+    waits.properties["pending"] = IntAttr(2)
+    with pytest.raises(DeviceError, match=r"shared memory: thread .* overwrites, for a product in flight,"):
+        run_compiled(module, found, {}, emulation=Emulation(check=True))
+    waits.properties["pending"] = IntAttr(1)
+    run_compiled(module, found, {}, emulation=Emulation(check=True))
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-3)
 
 
 def copied_in_bulk(module: ModuleOp) -> set[bool]:

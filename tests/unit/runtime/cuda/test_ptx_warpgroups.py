@@ -140,3 +140,14 @@ def test_sums_are_not_there_before_the_wait():
     found = run("f16", *matrices(), (False, False), between="mov.b32 %r3, %r10;", after="mov.b32 %r10, %r3;")
     assert np.all(np.isnan(found[:, 0]))
     assert not np.any(np.isnan(found[:, 1:]))
+
+
+def test_the_last_group_may_go_on():
+    """A wait for all groups but one is none for a single one; it is one where an empty group follows."""
+    read, taken = "mov.b32 %r3, %r10;", "mov.b32 %r10, %r3;"
+    one_left = "wgmma.wait_group.sync.aligned 1;"
+    found = run("f16", *matrices(), (False, False), between=f"{one_left} {read}", after=taken)
+    assert np.all(np.isnan(found[:, 0]))
+    another = f"wgmma.commit_group.sync.aligned; {one_left} {read}"
+    found = run("f16", *matrices(), (False, False), between=another, after=taken)
+    assert not np.any(np.isnan(found))
