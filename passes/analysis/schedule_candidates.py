@@ -16,7 +16,7 @@ from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nest_facts import Access, ScopeFacts, computed_bytes, nest_facts
 from ocannl.passes.analysis.sums import is_contraction
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.tile_cost import TileCost, chains
+from ocannl.passes.analysis.tile_cost import TileCost, chains, rows_that_stay
 
 # The cost of a remainder, whose smaller tile costs code and hides less latency, as a part of the work; and in
 # products, where each row of a tile saves loads, in tiles at most.
@@ -214,7 +214,7 @@ class Chooser:
                 and self.is_apart(name, lane_name)
             ):
                 # Threads share the parts of a merged loop that whole tiles fill.
-                own = budgets[:1] if "*" in name else budgets
+                own = budgets[:1] if "*" in name else [*budgets, min(budgets[0], self.rows_that_stay(name))]
                 for height in dict.fromkeys(best_height(size, budget, most) for budget in own):
                     yield name, height
 
@@ -222,6 +222,13 @@ class Chooser:
         """Whether a nest stores a sum that is one loop, with little arithmetic beside it and not in turn."""
         assert self.dominant is not None
         return len(self.dominant.space) == 1 and self.facts.work <= FEW_OPERATIONS and not self.in_turn
+
+    def rows_that_stay(self, name: str) -> int:
+        """The rows of a tile that the first-level cache holds at the same time."""
+        assert self.dominant is not None
+        along = [a for a in self.dominant.accesses if a.strides.get(name)]
+        found = [rows_that_stay(a.bytes * a.strides[name], self.target) for a in along]
+        return max(1, min(found, default=1))
 
     def row_distance(self, name: str) -> int:
         """The distance in memory between the rows of a tile, by which ties between tiles are broken."""

@@ -20,6 +20,9 @@ SSE4 = BASELINE | {"cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"
 AVX2 = SSE4 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
 AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
+# The bytes of the smallest vector registers.
+SSE_BYTES = 16
+
 # WebAssembly, whose addresses have 32 bits.
 WASM = "wasm32"
 
@@ -108,6 +111,11 @@ class TargetDescription:
     def fuses(self) -> bool:
         """Whether it multiplies and adds with one rounding by an instruction."""
         return self.arch == "aarch64" or "fma" in self.features
+
+    @property
+    def halves_vectors(self) -> bool:
+        """Whether it multiplies two halves of a vector in the time of a whole one, one in a cycle."""
+        return self.fma_ports == 1 and self.vector_bytes > SSE_BYTES
 
     @property
     def compared(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ latency of its accumulators; accesses that are not contiguous along the lanes mo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -24,6 +24,8 @@ from ocannl.passes.analysis.shared_operands import points_that_share
 from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
 LOOP_OVERHEAD = 0.25
+# The part of the loads of a step that its multiplications do not hide, on cores that halve vectors.
+SHOWN = 0.05
 ADDITION_LATENCY = 4.0
 MOVED_ELEMENT = 2.0
 TRANSPOSED_VECTOR = 2.5
@@ -89,12 +91,17 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScopeTile:
-    """The tile in one scope: the variables there, its lanes and rows, and how many tiles there are."""
+    """The tile in one scope: the variables there, its lanes and rows, and how many tiles there are.
+
+    Its rows are `vectors`, of which a core that halves them multiplies halves: `multiplied` counts such as
+    half a vector.
+    """
 
     sizes: Mapping[str, int]
     lanes: str | None
     width: int
     vectors: float
+    multiplied: float
     rows: str | None
     height: float
     runs: float
@@ -129,7 +136,7 @@ class TileCost:
     def scope(self, scope: ScopeFacts) -> float:
         """The cycles of a scope and of the scopes in it."""
         view = self.view(scope)
-        arithmetic = scope.work * view.height * view.vectors
+        arithmetic = scope.work * view.height * view.multiplied
         self.code += CODE_OPERATION * view.height * (scope.work + 1)
         if isinstance(scope.op, NestOp):
             memory = sum([self.access(a, view, self.distance(self.bytes(a, view))) for a in scope.accesses])
@@ -144,6 +151,12 @@ class TileCost:
     def step(self, memory: float, arithmetic: float) -> float:
         return max(memory, arithmetic) / 2 + LOOP_OVERHEAD
 
+    def summed_step(self, memory: float, arithmetic: float) -> float:
+        """The cycles of a step of a reduction."""
+        if not self.target.halves_vectors:
+            return self.step(memory, arithmetic)
+        return max(memory / 2, arithmetic) + SHOWN * memory / 2 + LOOP_OVERHEAD
+
     def reduction(self, scope: ScopeFacts, view: ScopeTile, arithmetic: float) -> float:
         """The cycles of a reduction, with packed copies of the operands for which that pays."""
         moving = [access for access in scope.accesses if access.strides.keys() & scope.space.keys()]
@@ -151,7 +164,7 @@ class TileCost:
         memory, copies = sum([cost.direct for cost in costs]), 0.0
         waiting = sum([cost.wait for cost in costs])
         latency = self.latency(scope, view)
-        total = view.runs * (max(self.step(memory, arithmetic), latency) + waiting)
+        total = view.runs * (max(self.summed_step(memory, arithmetic), latency) + waiting)
         saving_most = sorted(zip(moving, costs, strict=True), key=lambda found: -found[1].saving)
         for access, cost in saving_most:
             if access.op.positions or self.is_streamed(access, scope, view):
@@ -160,7 +173,7 @@ class TileCost:
             rest = memory - cost.direct + cost.copied
             still = waiting - cost.wait + cost.copy_wait
             copy = copies + self.packing(access, scope, view)
-            packed = copy + view.runs * (max(self.step(rest, arithmetic), latency) + still)
+            packed = copy + view.runs * (max(self.summed_step(rest, arithmetic), latency) + still)
             code = self.code_size(access, view)
             if packed < total + code:
                 assert isinstance(access.op, LoadOp)
@@ -203,8 +216,9 @@ class TileCost:
         if lanes not in involved:
             lanes, width = None, 1
         mean_height = mean_extent(sizes[rows], height) if rows is not None and rows in involved else 1.0
-        vectors = self.vectors(width) if lanes is None else self.mean_vectors(sizes[lanes], width)
-        return ScopeTile(sizes, lanes, width, vectors, rows, mean_height, runs)
+        size = width if lanes is None else sizes[lanes]
+        vectors, multiplied = (mean_of_tiles(count, size, width) for count in (self.vectors, self.multiplied))
+        return ScopeTile(sizes, lanes, width, vectors, multiplied, rows, mean_height, runs)
 
     def lanes(self, scope: ScopeFacts) -> tuple[str, int] | None:
         """The vector dimension of a scope: a reduction on which no lane depends is vectorized along its own
@@ -220,11 +234,10 @@ class TileCost:
     def vectors(self, width: int) -> int:
         return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
 
-    def mean_vectors(self, size: int, width: int) -> float:
-        """The mean number of vectors in tiles of `width`, with that of the remainder."""
-        whole, remainder = divmod(max(1, size), width)
-        of_remainder = self.vectors(remainder) if remainder else 0
-        return (whole * self.vectors(width) + of_remainder) / (whole + bool(remainder))
+    def multiplied(self, width: int) -> float:
+        """The vectors of a tile in the time that it takes to multiply them."""
+        is_half = 2 * width * self.element_bytes <= self.target.vector_bytes
+        return 1 / 2 if is_half and self.target.halves_vectors else self.vectors(width)
 
     def reduced_access(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> ReadCost:
         """The cost of an access in a reduction."""
@@ -240,9 +253,11 @@ class TileCost:
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
         is_compact = 1 in (stride, view.row_stride(access))
         least = min(LINE, pitch) if is_compact else 0
-        conflicts = 0.0 if stride else self.row_conflicts(access, view)
+        conflicts = 0.0 if stride else self.conflicts(access, rows, view.row_stride(access))
         misses = self.page_misses(total, tile, pitch)
         direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
+        if self.layout(access, view) is Layout.STRIDED:
+            direct += self.conflicts(access, self.lane_count(view), stride)
         is_row = not stride and view.row_stride(access) == 1
         wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
         wait += self.set_wait(total, tile, pitch) if stride else 0.0
@@ -274,11 +289,11 @@ class TileCost:
         meets = self.distance(total, int(tile), pitch) > self.distance(total) == 1.0
         return SET_WAIT * tile / LINE if meets else 0.0
 
-    def row_conflicts(self, access: Access, view: ScopeTile) -> float:
-        """The cost of rows that meet in so few sets of the first-level cache that they do not stay there."""
-        sets = L1_WAY // math.gcd(L1_WAY, access.bytes * view.row_stride(access))
-        rows = self.rows(access, view)
-        return CONFLICT * rows if rows > sets * (self.target.l1_bytes // L1_WAY) else 0.0
+    def conflicts(self, access: Access, rows: float, stride: int) -> float:
+        """The cost of rows of memory, so many elements apart, that meet in so few sets of the first-level
+        cache that they do not stay there.
+        """
+        return CONFLICT * rows if rows > rows_that_stay(access.bytes * stride, self.target) else 0.0
 
     def page_misses(self, total: int, tile: float, pitch: int) -> float:
         """The cost of the pages that a step of a reduction touches first, in tiles `pitch` bytes apart."""
@@ -379,6 +394,18 @@ def chains(accumulators: float, target: TargetDescription) -> int:
     """The number of accumulator chains: independent partial sums that hide the latency of additions."""
     most = target.accumulators // max(1, math.ceil(accumulators))
     return max(1, min(most, math.ceil(INDEPENDENT / accumulators)))
+
+
+def rows_that_stay(apart: int, target: TargetDescription) -> int:
+    """The rows, so many bytes apart, that the sets of the first-level cache in which they meet hold."""
+    return L1_WAY // math.gcd(L1_WAY, apart) * (target.l1_bytes // L1_WAY)
+
+
+def mean_of_tiles(count: Callable[[int], float], size: int, width: int) -> float:
+    """The mean of a count in tiles of `width`, with that of the remainder."""
+    whole, remainder = divmod(max(1, size), width)
+    of_remainder = count(remainder) if remainder else 0
+    return (whole * count(width) + of_remainder) / (whole + bool(remainder))
 
 
 def mean_extent(size: int, extent: int) -> float:

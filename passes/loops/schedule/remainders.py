@@ -20,8 +20,8 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import best_of, sum_of_products
 from ocannl.passes.rewrites.indices import substitute_indices
 
-# The multiplications of a product for which two nests pay, and the tiles along a variable that is split.
-LARGE, TILES = 2**22, 4
+# The multiplications of a product for which two nests pay.
+LARGE = 2**17
 # The part of the cycles of one nest that those of two may be, and that where only two have packed operands:
 # the model takes unpacked ones for cheaper than they are.
 SPLITTING_PAYS, PACKING_PAYS = 0.95, 1.0
@@ -36,7 +36,7 @@ class Splitting:
 
 
 def best_splitting(nest: NestOp, target: TargetDescription) -> Splitting | None:
-    """The splitting of a large product of matrices with the fewest cycles; None where one nest is as fast."""
+    """The splitting of a product of matrices with the fewest cycles; None where one nest is as fast."""
     found = sum_of_products(nest)
     if found is None or points_of(nest) * math.prod(size for _, size in found.space.data) < LARGE:
         return None
@@ -59,7 +59,7 @@ def splittings(nest: NestOp, elements: int) -> Iterator[Splitting]:
     """The variables that vectors, or pairs of them, cover with a remainder."""
     for name, size in nest.space.data:
         for width in (2 * elements, elements):
-            if size % width and size >= TILES * width:
+            if size % width and size >= width:
                 yield Splitting(name, size - size % width)
 
 

@@ -40,7 +40,7 @@ loops.func @whole {
   %x = assign.node "x" on_device : memref<1024x1024xf32>
   %w = assign.node "w" on_device : memref<1024x1024xf32>
   %y = assign.node "y" on_device : memref<1024x1024xf32>
-  %s = assign.node "s" on_device : memref<100x100xf32>
+  %s = assign.node "s" on_device : memref<40x100xf32>
   loops.nest "y" (i = 1024, j = 1024) {
     %sum = loops.reduce add (k = 1024) : f32 {
       %xv = loops.load %x[i, k]
@@ -50,8 +50,8 @@ loops.func @whole {
     }
     loops.store %sum, %y[i, j]
   }
-  loops.nest "s" (i = 100, j = 100) {
-    %sum = loops.reduce add (k = 100) : f32 {
+  loops.nest "s" (i = 40, j = 100) {
+    %sum = loops.reduce add (k = 30) : f32 {
       %xv = loops.load %x[i, k]
       %wv = loops.load %w[k, j]
       %p = arith.mulf %xv, %wv : f32
@@ -77,5 +77,28 @@ loops.func @unused {
       %p = arith.mulf %xv, %wv : f32
       loops.yield %p
     }
+  }
+}
+
+// -----
+
+// One column more than vectors have lanes is a sum along the other operand's rows.
+// CHECK-LABEL: loops.func @one_more
+// CHECK:         loops.nest "y" (i = 128, j = 16) schedule <{{.*}}lanes = j : 16>
+// CHECK:         loops.nest "y remainder" (i = 128, j = 1) schedule <{{.*}}lanes = k : 8>
+// CHECK:           loops.load %{{.*}}[k, j + 16]
+// CHECK:           loops.store %{{.*}}, %y[i, j + 16]
+loops.func @one_more {
+  %x = assign.node "x" on_device : memref<128x128xf32>
+  %w = assign.node "w" on_device : memref<128x17xf32>
+  %y = assign.node "y" on_device : memref<128x17xf32>
+  loops.nest "y" (i = 128, j = 17) {
+    %sum = loops.reduce add (k = 128) : f32 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[i, j]
   }
 }

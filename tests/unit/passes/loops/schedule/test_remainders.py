@@ -18,7 +18,7 @@ from ocannl.passes.loops.schedule.remainders import Splitting, split_off_remaind
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.processor import missing_features
 
-LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-n1")
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "neoverse-n1")
 TARGETS = [name for name in LEVELS if not missing_features(processor(name))]
 
 
@@ -81,9 +81,21 @@ def test_large_products_are_right(target: str, x: str, g: str, columns: int):
     np.testing.assert_allclose(arrays["w"], before["w"] - product, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("x", "g"), [("i, k", "k, j"), ("i, k", "j, k"), ("k, i", "j, k")])
+@pytest.mark.parametrize("columns", [9, 17, 20, 33])
+def test_columns_beside_those_of_vectors_are_right(target: str, x: str, g: str, columns: int):
+    module = scheduled(update(129, columns, 143, x, g), target)
+    arrays = random_arrays(the_func(module))
+    before = {name: array.astype(np.float64) for name, array in arrays.items()}
+    run_compiled(module, arrays, threads=2, target=processor(target))
+    product = np.einsum(f"{x},{g}->ij".replace(", ", ""), before["x"], before["g"])
+    np.testing.assert_allclose(arrays["w"], before["w"] - product, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("reduce add", "reduce max"), ("store %new, %w[i, j]", "store %new, %w[i, 0]"), ("i = 700", "i = 7")],
+    [("reduce add", "reduce max"), ("store %new, %w[i, j]", "store %new, %w[i, 0]"), ("(i = 700", "(i = 1")],
 )
 def test_other_nests_stay_whole(before: str, after: str):
     """Another accumulation, results that several points store to, a small product."""
