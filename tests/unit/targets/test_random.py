@@ -19,7 +19,7 @@ from support.spec_claims import CLAIMS, SOME, Place
 from support.targets.columns import COLUMNS
 from support.tensor_programs import Program, programs
 
-NAMES = ("checked", "sm_90", "metal")
+NAMES = ("checked", "sm_90", "gpu", "metal")
 EVERYWHERE = pytest.mark.parametrize("column", NAMES)
 SIZES = pytest.mark.parametrize("small", [False, True], ids=["kernels", "small kernels"])
 SPECS = pytest.mark.parametrize("claim", [name for name in CLAIMS if name != "shapes"])
