@@ -1,4 +1,6 @@
-"""The tests leave the user's compile cache alone, and find no settings of the user."""
+"""The tests leave the user's compile cache alone, and find no settings of the user. What runs by default runs on
+the CPU, also where there is a GPU.
+"""
 
 from collections.abc import Iterator
 
@@ -13,4 +15,5 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("OCANNL_CACHE", str(tmp_path_factory.mktemp("cache")))
         for name in SETTINGS:
             patch.delenv(name, raising=False)
+        patch.setenv("OCANNL_BACKEND", "cpu")
         yield
