@@ -1,5 +1,5 @@
-"""The tests leave the user's compile cache alone, and find no settings of the user. What runs by default runs on
-the CPU, also where there is a GPU.
+"""The tests leave the user's compile cache alone, and find no settings of the user. By default,
+programs run on the CPU, also where there is a GPU.
 """
 
 from collections.abc import Iterator
