@@ -7,13 +7,13 @@ the last prove alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Shape
-from ocannl.dialects.texpr import ApplyOp, OfOp, TensorOp
+from ocannl.dialects.texpr import ApplyOp, MemoryOp, OfOp, TensorOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, shape_of
 from ocannl.program.shape_proofs import (
     MOST_LINES,
@@ -21,11 +21,10 @@ from ocannl.program.shape_proofs import (
     Proves,
     fewest,
     none_needless,
-    shape_by,
     when_made,
     without_needless,
 )
-from ocannl.program.values import Value, is_memory, operation_of, values_of
+from ocannl.program.values import Value, is_memory, operation_of, value_of, values_of
 
 MOST_REPEATED = 16
 """The most lines that repeat together."""
@@ -55,6 +54,8 @@ class EqualProofs:
     lines: Iterable[TensorOp]
     _whole: Inference = field(init=False)
     _is_inferred: bool = field(init=False)
+    _first_alike: dict[Shape, MemoryOp] = field(default_factory=dict[Shape, MemoryOp])
+    """The first memory of each shape, as it was written."""
     _forms: dict[TensorOp, _Form] = field(default_factory=dict["TensorOp", "_Form"])
     _numbers: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     _kept: dict[Hashable, tuple[bool, ...] | None] = field(
@@ -68,6 +69,9 @@ class EqualProofs:
     def __post_init__(self) -> None:
         self._whole = Inference(dict.fromkeys(self.lines))
         self._is_inferred = self._whole.run()
+        memory = [op for op in self._whole.lines if isinstance(op, MemoryOp)]
+        for op in sorted(memory, key=when_made):
+            self._first_alike.setdefault(shape_of(op.result), op)
 
     def of(self, value: Value) -> list[TensorOp] | None:
         """Lines that prove the final shape of a value, the nearest first, of which none can be left out. None
@@ -104,8 +108,15 @@ class EqualProofs:
         return None
 
     def _from_operands(self, value: Value) -> Iterator[tuple[Sequence[TensorOp], _Search]]:
-        """A line with the proofs of its operands: of one with its shape, if it is pointwise, and of all."""
+        """A line with the proofs of its operands: of one with its shape, if it is pointwise, and of all.
+        Memory that was made in the shape of other memory has the proof of that.
+        """
         op = operation_of(value)
+        like = self._first_alike.get(shape_of(value))
+        if is_memory(value) and like is not None and like is not op:
+            lines = self.of(value_of(like))
+            if lines is not None:
+                yield [*dict.fromkeys([op, like, *lines])], _as_they_are
         if not isinstance(op, ApplyOp) or op.logic is None:
             return
         known = {a: lines for a in values_of(op) if (lines := self.of(_source(a))) is not None}
@@ -134,7 +145,7 @@ class EqualProofs:
         shown = parts.shown
         key = search, wanted, parts.key
         if key not in self._kept:
-            found = search([*reversed(ordered)], lambda some: shape_by(value, some) == wanted)
+            found = _together(ordered, parts, search, self._question(value, wanted))
             if found is None:
                 self._kept[key] = None
                 return None
@@ -150,7 +161,36 @@ class EqualProofs:
         needed = dict(zip(shown, known, strict=True))
         found = [op for at, op in enumerate(ordered) if needed[parts.place[at]]]
         is_certain = search is _as_they_are or len(shown) == len(ordered)
-        return found if is_certain or shape_by(value, found) == wanted else None
+        return found if is_certain or Inference(found).proves(value, wanted) else None
+
+    def _question(self, value: Value, wanted: Shape) -> Proves:
+        """Whether lines prove the shape of a value. Of lines that are about other values, nothing depends."""
+        answers: dict[frozenset[TensorOp], bool] = {}
+
+        def proves(lines: Collection[TensorOp]) -> bool:
+            own = frozenset(self._about(value, lines))
+            if own not in answers:
+                answers[own] = Inference(own).proves(value, wanted)
+            return answers[own]
+
+        return proves
+
+    def _about(self, value: Value, lines: Collection[TensorOp]) -> Iterable[TensorOp]:
+        """Of some lines those that have to do with a value, directly or through others of them."""
+        if any(line.regions for line in lines):
+            return lines
+        by_token: dict[_Token, list[TensorOp]] = {}
+        for line in lines:
+            for token in self._form(line).tokens:
+                by_token.setdefault(token, []).append(line)
+        found: dict[TensorOp, None] = {}
+        tokens: list[_Token] = [value, *_variables(value)]
+        while tokens:
+            for line in by_token.pop(tokens.pop(), ()):
+                if line not in found:
+                    found[line] = None
+                    tokens += self._form(line).tokens
+        return found
 
     def _parts(self, ordered: Sequence[TensorOp], value: Value) -> _Parts:
         forms = [self._form(op) for op in ordered]
@@ -190,6 +230,33 @@ class _Parts:
     shown: list[int]
     place: list[int]
     key: Hashable
+
+
+def _together(
+    ordered: Sequence[TensorOp], parts: _Parts, search: _Search, proves: Proves
+) -> list[TensorOp] | None:
+    """The lines that a search finds, where lines that repeat are all taken or none, unless some of them are
+    needed and others not.
+    """
+    nearest = [*reversed(ordered)]
+    # Among all causes, the nearest of such lines may be enough.
+    if search is not _few_needed or len(parts.shown) == len(ordered):
+        return search(nearest, proves)
+    alike: dict[TensorOp, list[TensorOp]] = {}
+    for op, place in zip(ordered, parts.place, strict=True):
+        alike.setdefault(ordered[place], []).append(op)
+
+    def all_of(shown: Collection[TensorOp]) -> list[TensorOp]:
+        taken = {op for one in shown for op in alike[one]}
+        return [op for op in nearest if op in taken]
+
+    found = search([ordered[at] for at in reversed(parts.shown)], lambda some: proves(all_of(some)))
+    if found is None:
+        return None
+    lines, repeated = all_of(found), [alike[op][-1] for op in found if len(alike[op]) > 1]
+    if any(proves([op for op in lines if op is not one]) for one in repeated):
+        return search(nearest, proves)
+    return lines
 
 
 def _needed(lines: list[TensorOp], proves: Proves) -> list[TensorOp] | None:

@@ -59,13 +59,16 @@ def without_needless(lines: list[TensorOp], proves: Proves) -> list[TensorOp]:
 
 def none_needless(lines: list[TensorOp], proves: Proves) -> list[TensorOp]:
     """The same, for lines of which most are needed: each is left out by itself."""
-    # Closing is not monotonic: with less known, a line that was needed may be needed no more.
-    before = len(lines) + 1
-    while len(lines) < before:
-        before = len(lines)
-        for line in reversed(lines):
-            fewer = [other for other in lines if other is not line]
-            lines = fewer if proves(fewer) else lines
+    # Closing is not monotonic: with less known, a line that was needed may be needed no more. So all are
+    # tried in turn, the farthest first, until each of those that are left was needed beside the others.
+    at = needed = 0
+    while needed < len(lines):
+        at = (at or len(lines)) - 1
+        fewer = [*lines[:at], *lines[at + 1 :]]
+        if proves(fewer):
+            lines, needed = fewer, 0
+        else:
+            needed += 1
     return lines
 
 
@@ -154,8 +157,20 @@ class Inference:
         """The final shape of a value; None where the lines contradict closing."""
         return self.known(value) if self.run([value]) else None
 
-    def run(self, values: Iterable[Value] = ()) -> bool:
-        """Whether the shapes of the lines, and of some values besides, can be inferred."""
+    def proves(self, value: Value, wanted: Shape) -> bool:
+        """Whether a value has a final shape; where another one is determined, inference goes no further."""
+
+        def is_another() -> bool:
+            known = self.known(value)
+            closed = [(row, other) for row, other in zip(known, wanted, strict=True) if row.var is None]
+            return any(len(row.axes) != len(other.axes) for row, other in closed) or (
+                known.is_final and known != wanted
+            )
+
+        return self.run([value], is_another) and self.known(value) == wanted
+
+    def run(self, values: Iterable[Value] = (), is_enough: Callable[[], bool] = lambda: False) -> bool:
+        """Whether the shapes of the lines, and of some values besides, can be inferred, all or enough."""
         lines = sorted(self.lines, key=when_made)
         self._take_leaves(values, lines)
         try:
@@ -165,7 +180,7 @@ class Inference:
                 for name, dim in demands.new.items():
                     rows = Shape(Row(), Row(), Row((dim,)))
                     self.leaves.append(Leaf(rows, LeafKind.CONSTANT, name))
-            self.solver.close(self.leaves)
+            self.solver.close(self.leaves, is_enough)
         except ShapeInferenceError:
             return False
         return True

@@ -22,6 +22,7 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.program.values import Value
 from ocannl.runtime.cache.tunings import Tunings
+from ocannl.runtime.collector import collector_paused
 from ocannl.viewer.levels import Levels, read_levels
 from ocannl.viewer.pictures import pictures_of_expressions, pictures_of_memory, pictures_of_steps
 from ocannl.viewer.proofs import Proofs
@@ -49,6 +50,7 @@ class Program:
     """The values that its expressions were extracted from, by label, if it was not read as text."""
 
 
+@collector_paused()
 def page(program: Program) -> str:
     """The HTML text of the page. Compiles the program's module, in place; raises what compiling raises."""
     data = gzip.compress(json.dumps(page_data(program), separators=(",", ":")).encode(), 6, mtime=0)

@@ -21,7 +21,7 @@ constraints. In each round the first of these stages that applies:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ocannl.passes.texpr.infer_shapes.broadcast_order import (
     BroadcastOrder,
@@ -66,12 +66,12 @@ class Closing:
         self.store = propagation.store
         self.leaves = leaves
 
-    def run(self) -> None:
-        """Raises `ShapeConflict`, `MissingDimension`."""
-        self._close_rows()
-        self._close_dims()
+    def run(self, is_enough: Callable[[], bool]) -> None:
+        """Closes until all is closed, or until it is enough. Raises `ShapeConflict`, `MissingDimension`."""
+        self._close_rows(is_enough)
+        self._close_dims(is_enough)
 
-    def _close_rows(self) -> None:
+    def _close_rows(self, is_enough: Callable[[], bool]) -> None:
         store, propagation = self.store, self.propagation
         orders = known_pairs(store, ((rule.left, rule.right) for rule in store.orders))
         for first, *others in row_cycles(orders):
@@ -80,7 +80,7 @@ class Closing:
         propagation.run()
         equations: Pairs = [(rule.left, rule.right) for rule in store.equations]
         owned = [(row, leaf) for leaf in self.leaves for row in leaf.shape]
-        while open_rows := store.open_rows():
+        while (open_rows := store.open_rows()) and not is_enough():
             # Closed rows stay closed: later rounds look at the others.
             equations, orders = known_pairs(store, equations), known_pairs(store, orders)
             owned = [(known, leaf) for row, leaf in owned if (known := store.row(row)).var is not None]
@@ -93,7 +93,7 @@ class Closing:
                 propagation.rows.bind(RowVar(var), axes, _reason(owners.get(var)))
             propagation.run()
 
-    def _close_dims(self) -> None:
+    def _close_dims(self, is_enough: Callable[[], bool]) -> None:
         store = self.store
         owned = [
             (axis, leaf)
@@ -103,7 +103,7 @@ class Closing:
             if isinstance(axis, DimVar)
         ]
         pairs = list(store.pairs)
-        while open_dims := store.open_dims():
+        while (open_dims := store.open_dims()) and not is_enough():
             owned = [(known, leaf) for dim, leaf in owned if isinstance(known := store.dim(dim), DimVar)]
             owners = _owners((dim.id, leaf) for dim, leaf in owned)
             pairs = known_dim_pairs(store, pairs)

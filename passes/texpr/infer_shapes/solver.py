@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from math import inf
 
@@ -73,14 +73,15 @@ class Solver:
                 self._propagation.add(constraint)
             self._propagation.run()
 
-    def close(self, leaves: Sequence[Leaf]) -> None:
-        """Decides every row and dimension that is still open. Changes nothing, if it raises.
+    def close(self, leaves: Sequence[Leaf], is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Decides every row and dimension that is still open, or as many as are enough. Changes nothing, if
+        it raises.
 
         `leaves` are the tensors that no operation computes. Raises `ShapeConflict`, or `MissingDimension` for
         a parameter that no constraint determines.
         """
         with self.attempt():
-            Closing(self._propagation, leaves).run()
+            Closing(self._propagation, leaves).run(is_enough)
 
     def row(self, row: Row) -> Row:
         """`row` as known now."""

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.program import equal_proofs, graph
+from ocannl.program import graph
 from ocannl.program.equal_proofs import EqualProofs
 from ocannl.program.extract import extract
-from ocannl.program.shape_proofs import shape_by
+from ocannl.program.shape_proofs import Inference, shape_by
 from ocannl.program.values import Value, operation_of
 
 
@@ -65,15 +65,31 @@ def test_all_lines_prove_and_each_is_needed(model: Callable[[int], oc.Tensor]):
         check(proofs, value)
 
 
+def test_memory_made_like_other_memory_has_its_proof():
+    """Moments of an optimizer: their lines are those of the parameter, and no search finds them."""
+    loss = stack(3)
+    code = train.grad_update(loss) + train.adam_update(loss, learning_rate=0.1)
+    values = extract(code.statements, "step").values
+    proofs = EqualProofs([operation_of(value) for value in values.values()])
+    w, mean = values["w1"], values["w1.adam_mean"]
+    of_w = proofs.of(w)
+    assert of_w
+    assert set(proofs.of(mean) or ()) == {*of_w, operation_of(w), operation_of(mean)}
+    for value in (mean, values["w1.adam_square"], values["v2.adam_mean"]):
+        check(proofs, value)
+
+
 def test_equal_layers_are_searched_once(monkeypatch: pytest.MonkeyPatch):
+    proves = Inference.proves
+
     def asked(layers: int) -> int:
         count: list[int] = []
 
-        def counted(value: Any, lines: Any) -> Any:
-            count.append(len(lines))
-            return shape_by(value, lines)
+        def counted(self: Inference, value: Any, wanted: Any) -> bool:
+            count.append(len(self.lines))
+            return proves(self, value, wanted)
 
-        monkeypatch.setattr(equal_proofs, "shape_by", counted)
+        monkeypatch.setattr(Inference, "proves", counted)
         values = [*extract(oc.forward(stack(layers)).statements, "f").values.values()]
         proofs = EqualProofs([operation_of(value) for value in values])
         assert all(proofs.of(value) for value in values)
