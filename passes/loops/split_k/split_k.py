@@ -38,7 +38,7 @@ from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 
-# The most parts of a contraction.
+# The most parts of a contraction with tiles enough.
 MOST_PARTS = 16
 # The values of a step of a pipeline, and the cycles that it takes at least, roughly.
 STEP_DEPTH, STEP_CYCLES = 16, 300
@@ -104,17 +104,22 @@ def needs_reduction(reduce: ReduceOp) -> bool:
 
 def split_contraction(nest: NestOp, found: Contraction) -> Split | None:
     """The split with the least estimated time of a contraction, if that is less than without one."""
-    best = min(splits(found), key=lambda split: cycles(nest, found, split.parts), default=None)
+    best = min(splits(nest, found), key=lambda split: cycles(nest, found, split.parts), default=None)
     if best is None or cycles(nest, found, best.parts) >= cycles(nest, found, 1):
         return None
     return best
 
 
-def splits(found: Contraction) -> Iterator[Split]:
-    """Splits into equal parts; those of the variable `k`, which a pipeline goes along, are whole steps."""
+def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
+    """Splits into equal parts; those of the variable `k`, which a pipeline goes along, are whole steps, but
+    where it goes along another variable then. Where the largest tiles are too few, there may be as many parts
+    as all multiprocessors need.
+    """
+    needed = PROCESSORS // tile_count(nest, found, TILE_SIDES[-1], TILE_SIDES[-1])
     for name, size in found.reduce.space.data:
-        for parts in divisors(size, MOST_PARTS):
-            if parts > 1 and (name != found.k or size // parts % STEP_DEPTH == 0):
+        for parts in divisors(size, max(MOST_PARTS, needed)):
+            rest = max(size // parts, *(other for n, other in found.reduce.space.data if n != name), 0)
+            if parts > 1 and (name != found.k or rest % STEP_DEPTH == 0):
                 yield Split(found.reduce, name, parts)
 
 

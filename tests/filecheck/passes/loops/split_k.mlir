@@ -156,3 +156,22 @@ loops.func @after_another {
 // CHECK-NEXT:      %{{.*}} = loops.reduce max (k = 16384) : f32 {
 // CHECK:         loops.nest "y" (b = 4) {
 // CHECK:           loops.reduce add (j = 1048576) : f32 {
+
+// One tile has as many parts as there are multiprocessors, along the variable with the longest steps, too.
+loops.func @one_tile {
+  %x = assign.node "x" constant because "data" : memref<256x32x32x27xf32>
+  %g = assign.node "g" constant because "data" : memref<256x32x32x64xf32>
+  %w = assign.node "w" on_device because "gradient" : memref<64x27xf32>
+  loops.nest "w" (o = 64, i = 27) {
+    %sum = loops.reduce add (b = 256, h = 32, w = 32) : f32 {
+      %0 = loops.load %g[b, h, w, o]
+      %1 = loops.load %x[b, h, w, i]
+      %2 = arith.mulf %0, %1 : f32
+      loops.yield %2
+    }
+    loops.store %sum, %w[o, i]
+  }
+}
+// CHECK-LABEL: loops.func @one_tile {
+// CHECK:         loops.nest "w.partial" (b_part = 128, o = 64, i = 27) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (b = 2, h = 32, w = 32) : f32 {
