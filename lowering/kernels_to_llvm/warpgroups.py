@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import element_bytes, element_type, is_swizzled, memref_shape
+from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, SWIZZLED_ROWS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp
-from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, ROWS, MmaOp
-from ocannl.dialects.loops import LoadOp, ReduceOp
+from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
+from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
 from ocannl.lowering.llvm.builder import FunctionBuilder
 
-WARPS, DEPTH, MOST_COLUMNS = 4, 16, 256
+WARPS, MOST_COLUMNS = 4, 256
 GROUP = WARPS * WARP
-TYPES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16"}
+TYPES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "tf32"}
 WAIT = "wgmma.wait_group.sync.aligned {};"
 DONE = WAIT.format(0)
 # Fields of the description of a matrix, in units of 16 bytes, and that it is swizzled by 128 bytes.
@@ -60,7 +61,8 @@ class Matrix:
     @property
     def step_bytes(self) -> int:
         """From a step of the depth to the next one."""
-        return DEPTH * (SWIZZLED_BYTES if self.is_turned else element_bytes(self.array))
+        depth = FRAGMENTS[type(element_type(self.array))].depth
+        return depth * (SWIZZLED_BYTES if self.is_turned else element_bytes(self.array))
 
     @property
     def fields(self) -> int:
@@ -75,7 +77,7 @@ class WarpgroupProduct:
     """A reduction of products over the depth of a tile.
 
     Attributes:
-        steps: how many there are, each 16 deep.
+        steps: how many there are, each 32 bytes deep.
         groups: the warpgroups of the block, each with 64 rows.
     """
 
@@ -89,7 +91,10 @@ class WarpgroupProduct:
 
 
 def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
-    """The product that a reduction is, if warpgroups have an instruction for it."""
+    """The product that a reduction is, if warpgroups have an instruction for it.
+
+    Those of f32 are not turned, and the instruction ignores bits that TF32 has not: bulk copies round before.
+    """
     product = reduce.yielded.owner
     if not isinstance(product, MmaOp) or reduce.where is not None or len(reduce.space.data) != 1:
         return None
@@ -100,21 +105,40 @@ def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
     if [size for _, size in lanes] != [COLUMNS, ACROSS] or warps % WARPS:
         return None
     (across, _), (lane, _) = lanes
-    half, pair = product.depth_names
-    deep = Linear.of({lane: 2, half: 2 * ACROSS, pair: 1, step: DEPTH})
+    fragments = product.fragments
+    half, *pair = product.depth_names
+    deep = Linear.of({lane: fragments.pack, half: fragments.pack * ACROSS, step: fragments.depth})
+    deep += Linear.of(dict.fromkeys(pair, 1))
     row = Linear.of({across: 1, product.rows.data: COLUMNS, warp: ROWS})
     found: list[Matrix] = []
     for load, side in zip(loads, (row, None), strict=True):
         if not isinstance(load, LoadOp) or not is_swizzled(load.node) or load.positions:
             return None
         matrix = matrix_of(launch, load, deep, side or column_of(launch, product, across))
-        if matrix is None:
+        if matrix is None or (is_f32(product) and (matrix.is_turned or not is_rounded(launch, load.node))):
             return None
         found.append(matrix)
     columns = COLUMNS * dict(launch.registers.data).get(tile_name(launch, product) or "", 1)
     if columns > MOST_COLUMNS:
         return None
     return WarpgroupProduct(reduce, product, found[0], found[1], steps, warps // WARPS, columns)
+
+
+def is_f32(product: MmaOp) -> bool:
+    return isinstance(product.left.type, Float32Type)
+
+
+def is_rounded(launch: LaunchOp, array: SSAValue) -> bool:
+    """Whether bulk copies of f32 to an array may round to TF32: nothing but they fills it, and what is read
+    of it are operands of products, which round.
+    """
+    if element_type(array) != f32:
+        return False
+    copies = [op for op in launch.body.walk() if isinstance(op, CopyOp) and op.target is array]
+    loads = [op for op in launch.body.walk() if isinstance(op, LoadOp) and op.node is array]
+    stores = any(isinstance(op, StoreOp) and op.node is array for op in launch.body.walk())
+    users = [use.operation for load in loads for use in load.result.uses]
+    return not stores and all(op.is_bulk for op in copies) and all(isinstance(op, MmaOp) for op in users)
 
 
 def tile_name(launch: LaunchOp, product: MmaOp) -> str | None:
@@ -155,7 +179,9 @@ def multiply(
     """
     count, type = len(sums), TYPES[type_of(found)]
     names = ", ".join(f"${k}" for k in range(count))
-    turned = f"{int(found.left.is_turned)}, {int(found.right.is_turned)}"
+    # The weights of operands; those of 32 bits are not turned.
+    turned = "" if type == "tf32" else f", {int(found.left.is_turned)}, {int(found.right.is_turned)}"
+    depth = found.product.fragments.depth
     lines = ["wgmma.fence.sync.aligned;"]
     operands: list[str] = []
     for step in range(found.steps):
@@ -163,9 +189,9 @@ def multiply(
         for matrix, first in zip((found.left, found.right), descriptions, strict=True):
             moved = step * matrix.step_bytes // UNIT
             operands.append(b.emit(f"add i64 {first}, {moved}") if moved else first)
-        shape = f"m{WARPS * ROWS}n{found.columns}k{DEPTH}.f32.{type}.{type}"
+        shape = f"m{WARPS * ROWS}n{found.columns}k{depth}.f32.{type}.{type}"
         lines.append(
-            f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {', '.join(places)}, 1, 1, 1, {turned};"
+            f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {', '.join(places)}, 1, 1, 1{turned};"
         )
     lines.append("wgmma.commit_group.sync.aligned;")
     if not found.product.is_async:

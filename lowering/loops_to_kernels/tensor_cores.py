@@ -9,12 +9,13 @@ from functools import partial
 from operator import itemgetter
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map
-from ocannl.dialects.index.memref import element_bytes, element_type
+from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
 from ocannl.dialects.kernel import WhereOp
 from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, PROCESSORS, SWIZZLED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
@@ -33,7 +34,7 @@ WARPGROUP_STAGES = 4
 OPERAND_COST = 32
 # The bytes of the sums that a warp has in registers, at most.
 WARP_BYTES = 64 * 64 * 4
-# The bytes of the numbers that warpgroups multiply.
+# The bytes of the numbers that warpgroups multiply in any layout.
 HALF_BYTES = 2
 
 
@@ -214,11 +215,27 @@ def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> tu
     """The cheapest tile and its cost; of equal ones, one for warpgroups."""
     bytes = element_bytes(found.left.node)
     is_deep = dict(found.reduce.space.data)[found.k] * bytes >= SWIZZLED_BYTES
-    first = WARPGROUP_TILES if options.warpgroups and is_deep and bytes == HALF_BYTES else ()
+    fits = bytes == HALF_BYTES or (found.left.result.type == f32 and has_rounded_copies(found))
+    first = WARPGROUP_TILES if options.warpgroups and is_deep and fits else ()
     sums = FRAGMENTS[type(element_type(found.left.node))].sums.size
     fitting = [tiles for tiles in TILES if tiles.warp_rows * tiles.warp_columns * sums <= WARP_BYTES]
     costs = [(cost(nest, found, tiles), tiles) for tiles in (*first, *fitting)]
     return min(costs, key=itemgetter(0))
+
+
+def has_rounded_copies(found: Contraction) -> bool:
+    """Whether hardware copies tiles of both operands in bulk, and rounds them to TF32, as products of
+    warpgroups want those of f32: in rows of numbers along the reduction.
+    """
+    if found.merged or found.outer:
+        return False
+    for load in (found.left, found.right):
+        last = load.indices.data[-1]
+        is_aligned = memref_shape(load.node)[-1] * element_bytes(load.node) % VECTOR_BYTES == 0
+        is_plain = all(len(index.terms) <= 1 and not index.constant for index in load.indices.data)
+        if last != Linear.var(found.k) or not is_aligned or not is_plain:
+            return False
+    return True
 
 
 def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options: KernelOptions) -> Pipeline:

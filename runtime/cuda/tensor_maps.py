@@ -48,9 +48,10 @@ def encode(device: Gpu, map: TensorMap, address: int) -> NDArray[np.uint8]:
         api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
+    type = "TFLOAT32" if map.rounds else f"UINT{8 * map.bytes}"
     failed = function(
         found.ctypes.data,
-        getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * map.bytes}").value,
+        getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{type}").value,
         len(map.shape),
         address,
         *(array.ctypes.data for array in (sizes, strides, box, steps)),

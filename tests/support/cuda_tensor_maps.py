@@ -20,6 +20,7 @@ class CUtensorMapDataType(IntEnum):
     CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1
     CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2
     CU_TENSOR_MAP_DATA_TYPE_UINT64 = 4
+    CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11
 
 
 class CUtensorMapInterleave(IntEnum):
@@ -87,7 +88,9 @@ class TensorMaps:
         assert kinds == tuple(int(next(iter(enum))) for enum in ENUMS[1:])
         assert 1 <= rank <= MOST_AXES
         name = CUtensorMapDataType(type).name
-        size, extents = int(name.rpartition("UINT")[2]) // 8, words(sizes, rank, "u8").tolist()
+        rounds = name.endswith("TFLOAT32")
+        size = int(name.rpartition("FLOAT" if rounds else "UINT")[2]) // 8
+        extents = words(sizes, rank, "u8").tolist()
         between = words(strides, rank - 1, "u8").tolist()
         boxes, moves = words(box, rank, "u4").tolist(), words(steps, rank, "u4").tolist()
         assert address % 16 == 0
@@ -99,7 +102,7 @@ class TensorMaps:
         assert moves == [1] * rank
         last = [extent - 1 for extent in extents]
         self.check(address, int(np.dot(last, [size, *between])) + size)
-        return TensorMap(address, size, extents, between, boxes)
+        return TensorMap(address, size, extents, between, boxes, rounds)
 
 
 def words(address: int, count: int, type: str) -> NDArray[Any]:

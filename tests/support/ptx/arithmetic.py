@@ -189,10 +189,15 @@ ROUNDINGS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def to_tf32(bits: Array) -> Array:
+    """The bits of f32 numbers as those of the nearest ones of TF32, of two the one away from zero."""
+    return bits + np.uint32(0x1000) & np.uint32(0xFFFFE000)
+
+
 def converted(modes: Sequence[str], x: Array) -> Array:
     """`modes` end with the new type; the old one is that of x."""
     if modes[-1] == "tf32":
-        return x.view(np.uint32) + np.uint32(0x1000) & np.uint32(0xFFFFE000)
+        return to_tf32(x.view(np.uint32))
     type = TYPES[modes[-1]]
     is_float = x.dtype.kind in "fV"
     for mode in modes if is_float else ():

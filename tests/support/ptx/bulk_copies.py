@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from support.ptx.arithmetic import to_tf32
 from support.ptx.memory import BANK, SECTOR, elements_of
 from support.ptx.text import Address, Instruction, Place
 
@@ -33,6 +34,7 @@ class TensorMap:
 
     Attributes:
         strides: the bytes from an element to the next one along all axes but the first.
+        rounds: copies round f32 to TF32, to the nearest.
     """
 
     address: int
@@ -40,6 +42,7 @@ class TensorMap:
     sizes: Sequence[int]
     strides: Sequence[int]
     box: Sequence[int]
+    rounds: bool = False
 
     @property
     def box_bytes(self) -> int:
@@ -130,6 +133,9 @@ def land(machine: Machine, flight: Flight) -> None:
     values = np.zeros(len(address), f"u{size}")
     if np.any(inside):
         (values[inside],) = machine.memory.load(address[inside], size, 1, True)
+    if flight.map.rounds:
+        assert size == np.dtype(np.float32).itemsize
+        values = to_tf32(values)
     elements_of(machine.shared.bytes, size)[flight.places // size] = values
 
 

@@ -52,4 +52,4 @@ def of_buffer(map: TensorMap, address: int) -> bulk_copies.TensorMap:
     """The map that a driver makes of a buffer in row-major order."""
     size, sizes = map.bytes, map.shape[::-1]
     strides = [size * int(np.prod(sizes[:k])) for k in range(1, len(sizes))]
-    return bulk_copies.TensorMap(address, size, sizes, strides, map.box[::-1])
+    return bulk_copies.TensorMap(address, size, sizes, strides, map.box[::-1], map.rounds)

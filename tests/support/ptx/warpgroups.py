@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[Any]
 
-ELEMENTS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
-GROUP, ROWS, DEPTH, BYTES = 4 * WARP, 64, 16, 2
+ELEMENTS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
+# The bits of an f32 that the hardware does not read.
+IGNORED = {"tf32": 0x1FFF}
+# The bytes of a product along its depth.
+GROUP, ROWS, DEEP_BYTES = 4 * WARP, 64, 32
 # The bytes of a row of a swizzled matrix, and what is in the top bits of a descriptor of such.
 ROW, SWIZZLED = 128, 1
 G, T = np.arange(WARP) // 4, np.arange(WARP) % 4
@@ -64,8 +67,8 @@ class Products:
     flights: list[Flight] = field(default_factory=list[Flight])
 
 
-def places_of(descriptor: Array, rows: Array, is_transposed: bool) -> Array:
-    """The addresses in a block of the elements of matrices: by descriptor, row, and column along the depth.
+def places_of(descriptor: Array, rows: Array, is_transposed: bool, size: int) -> Array:
+    """The addresses in a block of elements of so many bytes: by descriptor, row, and column along the depth.
 
     Without `is_transposed` elements along the depth are neighbours, else those along the rows.
     """
@@ -75,12 +78,12 @@ def places_of(descriptor: Array, rows: Array, is_transposed: bool) -> Array:
     assert np.all(descriptor >> np.uint64(62) == SWIZZLED), "a matrix is not swizzled by 128 bytes"
     assert np.all(descriptor >> np.uint64(49) & np.uint64(7) == 0), "a matrix begins at no multiple of 1024"
     start, leading, stride = (part.astype(np.int64)[:, None, None] for part in (start, leading, stride))
-    row, deep = rows[..., :, None], np.arange(DEPTH)
+    row, deep = rows[..., :, None], np.arange(DEEP_BYTES // size)
     if is_transposed:
-        across = ROW // BYTES
-        linear = row // across * leading + deep // 8 * stride + deep % 8 * ROW + row % across * BYTES
+        across = ROW // size
+        linear = row // across * leading + deep // 8 * stride + deep % 8 * ROW + row % across * size
     else:
-        linear = row // 8 * stride + row % 8 * ROW + deep * BYTES
+        linear = row // 8 * stride + row % 8 * ROW + deep * size
     address = start + linear
     return address ^ (address >> 7 & 7) << 4
 
@@ -95,15 +98,17 @@ def matrices(
     read: list[tuple[Array, Array]],
 ) -> Array:
     """The matrices that descriptors of some threads describe; appends what is read."""
-    places = places_of(descriptor, rows, is_transposed)
-    assert np.all((places >= 0) & (places + BYTES <= machine.shared.size)), (
+    size = np.dtype(ELEMENTS[type]).itemsize
+    places = places_of(descriptor, rows, is_transposed, size)
+    assert np.all((places >= 0) & (places + size <= machine.shared.size)), (
         "a matrix is outside of shared memory"
     )
     places = places + machine.shared.block[threads][:, None, None]
     assert not np.any(machine.shared.unfenced[places // BANK]), "a product reads what is not fenced"
-    found = machine.shared.bytes.view("u2")[places // BYTES]
-    read.append((places // BYTES, found))
-    return found.view(ELEMENTS[type]).astype(np.float32)
+    found = machine.shared.bytes.view(f"u{size}")[places // size]
+    read.append((places // size, found))
+    known = found & ~np.array(IGNORED.get(type, 0), found.dtype)
+    return known.view(ELEMENTS[type]).astype(np.float32)
 
 
 def products_of(machine: Machine) -> Products:
@@ -113,14 +118,21 @@ def products_of(machine: Machine) -> Products:
 
 
 def multiply(machine: Machine, op: Instruction) -> None:
-    """`wgmma.mma_async.sync.aligned.m64nNk16.f32.type.type`, of which each warp has 16 rows."""
+    """`wgmma.mma_async.sync.aligned.m64nNk16.f32.type.type`, of which each warp has 16 rows.
+
+    The depth of TF32 is 8, and its operands are not turned.
+    """
     machine.whole_warps(op)
     assert machine.threads % GROUP == 0, op.text
-    result, left, right, *scales, left_turned, right_turned = op.operands
+    result, left, right, *others = op.operands
     assert isinstance(result, tuple)
-    assert scales == [1, 1, 1], op.text
     shape, type, other = op.modes[-4], op.modes[-2], op.modes[-1]
-    columns = int(shape.removeprefix(f"m{ROWS}n").removesuffix(f"k{DEPTH}"))
+    scales, turned = others[:3], others[3:] or [0, 0]
+    assert scales == [1, 1, 1], op.text
+    assert len(others) == (3 if type == "tf32" else 5), op.text
+    left_turned, right_turned = turned
+    depth = DEEP_BYTES // np.dtype(ELEMENTS[type]).itemsize
+    columns = int(shape.removeprefix(f"m{ROWS}n").removesuffix(f"k{depth}"))
     assert type == other
     assert len(result) == columns // 2
     products, active = products_of(machine), machine.active
@@ -164,12 +176,12 @@ def wait(machine: Machine, op: Instruction) -> None:
     products, active = products_of(machine), machine.active
     done = np.full(machine.count, -1)
     done[active] = products.groups[active] - pending - 1
-    words = machine.shared.bytes.view("u2")
+    bytes = machine.shared.bytes
     for flight in products.flights:
         is_over = flight.group <= done[flight.threads]
-        assert not np.any(is_over) or all(np.array_equal(words[p], found) for p, found in flight.read), (
-            "operands of a product are overwritten before the wait for it"
-        )
+        assert not np.any(is_over) or all(
+            np.array_equal(bytes.view(found.dtype)[p], found) for p, found in flight.read
+        ), "operands of a product are overwritten before the wait for it"
         flight.threads, flight.group = flight.threads[~is_over], flight.group[~is_over]
     products.flights = [flight for flight in products.flights if len(flight.threads)]
     for name, last in products.last.items():

@@ -16,7 +16,7 @@ from support.cuda_on_cpu import FakeDriver, install
 from support.nests import parse_module, run_compiled
 from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
-from support.tensor_core_kernels import DTYPES, Sizes, lowered, product
+from support.tensor_core_kernels import DTYPES, Sizes, lowered, product, rounded
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
@@ -45,7 +45,7 @@ def arrays(sizes: Sizes, element: str, x: str, w: str) -> tuple[dict[str, Array]
         name: rng.standard_normal([extents[axis] for axis in axes.split(", ")]).astype(DTYPES[element])
         for name, axes in (("x", x), ("w", w))
     }
-    wide = [array.astype(np.float64) for array in found.values()]
+    wide = [rounded(array) for array in found.values()]
     found |= {"y": np.zeros(sizes[:2], np.float32), "b": rng.standard_normal(sizes[1]).astype(np.float32)}
     return found, np.einsum(f"{x},{w}->bo".replace(", ", ""), *wide) + found["b"]
 
@@ -84,6 +84,30 @@ def test_products(x: str, w: str, element: str, tiles: WarpTiles, only: Any):
     counts = check(lowered(product(sizes, element, x, w), warpgroups=True), sizes, element, x, w)
     assert not counts.conflicts(looped=True)
     assert not counts.partial()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("tiles", WARPGROUP_TILES, ids=str)
+def test_products_of_tf32(tiles: WarpTiles, only: Any):
+    """Copies round; the hardware would cut bits off. The tiles at the edges are not whole."""
+    only(tiles)
+    sizes = (2 * tiles.rows - 4, 2 * tiles.columns - 8, 9 * 32 - 4)
+    counts = check(lowered(product(sizes, "f32"), warpgroups=True), sizes, "f32", "b, i", "o, i")
+    assert not counts.conflicts(looped=True)
+
+
+def test_other_ways_to_round(only: Any):
+    """Where threads read them, the products round."""
+    only(WARPGROUP_TILES[-1])
+    sizes = (64, 64, 96)
+    module = lowered(product(sizes, "f32"), warpgroups=True)
+    text, (given, expected) = ptx_text(module, ARCH), arrays(sizes, "f32", "b, i", "o, i")
+    run_ptx(text.replace('"rounds": true', '"rounds": false'), given)
+    assert not np.allclose(given["y"], expected, rtol=1e-5, atol=1e-4)
+    check(module, sizes, "f32", "b, i", "o, i", arch="sm_90")
+    found, expected = arrays(sizes, "f32", "b, i", "o, i")
+    run_compiled(module, found, {}, emulation=Emulation(shuffle=2, check=True))
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.sampled(4)
@@ -259,9 +283,17 @@ def test_instructions_of_a_large_tile():
 
 
 def test_what_stays_for_warps():
-    """Short sums and small results have tiles of warps; so have numbers of 32 bits."""
-    for sizes, element in (((512, 512, 32), "bf16"), ((32, 32, 512), "bf16"), ((512, 512, 512), "f32")):
-        text = ptx_text(lowered(product(sizes, element), warpgroups=True), ARCH)
+    """Short sums and small results have tiles of warps; so have numbers of 32 bits that are not in rows along
+    the reduction, or not aligned.
+    """
+    whole = (512, 512, 512)
+    for sizes, element, w in (
+        ((512, 512, 32), "bf16", "o, i"),
+        ((32, 32, 512), "bf16", "o, i"),
+        (whole, "f32", "i, o"),
+        ((512, 512, 510), "f32", "o, i"),
+    ):
+        text = ptx_text(lowered(product(sizes, element, w=w), warpgroups=True), ARCH)
         assert "mma.sync" in text
         assert "wgmma" not in text
 

@@ -20,7 +20,7 @@ ADDRESS, LEADING, STRIDE, SWIZZLED = 0, 16, 32, 1 << 62
 
 
 def swizzled(matrix: Array, is_transposed: bool) -> Array:
-    """The bytes of a matrix of 64 columns, by the figures of the documentation: 8 rows of 128 bytes are a
+    """The bytes of a matrix with rows of 128 bytes, by the figures of the documentation: 8 such rows are a
     part, in which the pieces of 16 bytes of row r have places p ^ r.
     """
     parts = np.split(matrix, matrix.shape[0] // 64) if is_transposed else [matrix]
@@ -74,11 +74,12 @@ TEXTS = {
 def run(
     type: str, left: Array, right: Array, turned: tuple[bool, bool], apart: bool = False, **texts: str
 ) -> Array:
-    """The product of matrices of 64 and of some rows, of depth 64."""
+    """The product of matrices of 64 and of some rows, of depth 64; of 32 in TF32."""
     count = COLUMNS // 2
     total = LEFT_BYTES + RIGHT_BYTES
     names = [f"%r{10 + k}" for k in range(count)]
     products: list[str] = []
+    modes, depth = ("", 8) if type == "tf32" else (f", {int(turned[0])}, {int(turned[1])}", 16)
     for step in range(4):
         places = [2048 * step if t else 32 * step for t in turned]
         described = [
@@ -86,8 +87,8 @@ def run(
         ]
         products.append(
             f"mov.b64 %rd5, {described[0]}; mov.b64 %rd6, {described[1]};\n"
-            f"wgmma.mma_async.sync.aligned.m64n{COLUMNS}k16.f32.{type}.{type} {{{', '.join(names)}}}, "
-            f"%rd5, %rd6, 1, 1, 1, {int(turned[0])}, {int(turned[1])};"
+            f"wgmma.mma_async.sync.aligned.m64n{COLUMNS}k{depth}.f32.{type}.{type} {{{', '.join(names)}}}, "
+            f"%rd5, %rd6, 1, 1, 1{modes};"
         )
     offsets = range(0, total, 128 * 16)
     text = BODY.format(
@@ -111,7 +112,7 @@ def matrices() -> tuple[Array, Array]:
     return left, right
 
 
-@pytest.mark.parametrize("type", ELEMENTS)
+@pytest.mark.parametrize("type", ["f16", "bf16"])
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
 def test_products(turned: tuple[bool, bool], type: str):
     """Thread 32 w + 4 g + t has row 16 w + g + 8 h and column 8 j + 2 t + c in register 4 j + 2 h + c."""
@@ -121,6 +122,16 @@ def test_products(turned: tuple[bool, bool], type: str):
     row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (register // 2 % 2)
     column = 8 * (register // 4) + 2 * (thread % 4) + register % 2
     np.testing.assert_array_equal(found, expected[row, column])
+
+
+def test_products_of_tf32():
+    """The hardware does not look at the last 13 bits."""
+    left, right = (np.ascontiguousarray(matrix[:, :32]) for matrix in matrices())
+    found, expected = run("tf32", left, right, (False, False)), left @ right.T
+    np.testing.assert_array_equal(found[0, :2], expected[0, :2])
+    np.testing.assert_array_equal(np.sort(found, axis=None), np.sort(expected, axis=None))
+    more = (left.view(np.uint32) | np.uint32(0x1FFF)).view(np.float32)
+    np.testing.assert_array_equal(run("tf32", more, right, (False, False)), found)
 
 
 WRONG = {

@@ -39,6 +39,11 @@ def test_a_map(driver: FakeDriver):
     assert (map.bytes, map.sizes, map.strides, map.box) == (2, [72, 40, 3], [144, 144 * 40], [64, 16, 1])
 
 
+def test_a_map_that_rounds(driver: FakeDriver):
+    found = made(Gpu(), bytes=4, box=(1, 16, 32), shape=(1, 40, 72), rounds=True)
+    assert driver.maps.made[driver.maps.at(found.ctypes.data)].rounds
+
+
 WRONG: list[dict[str, Any]] = [
     {"offset": 8},
     {"shape": (3, 40, 76)},
