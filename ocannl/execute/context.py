@@ -44,6 +44,7 @@ from ocannl.program.parameters import params
 from ocannl.program.state import Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value, is_memory, value_of
+from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collectives.device import MeshDevice
 from ocannl.runtime.collector import collector_paused
@@ -57,7 +58,8 @@ from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.settings import config
-from ocannl.runtime.traced import KEPT, Assignment, compile_traced
+from ocannl.runtime.traced import compile_traced
+from ocannl.runtime.traced_loops import TRACED
 
 
 class Context(OfThisProcess, TensorMemory):
@@ -303,7 +305,7 @@ class Context(OfThisProcess, TensorMemory):
 
         program, executable, assignments = decided(compiled)
         interface = executable.interface
-        kept = [label for label in interface.layout.nodes if interface.nodes[label].why == KEPT]
+        kept = [label for label in interface.layout.nodes if interface.nodes[label].why == TRACED]
         own = [label for label in interface.layout.nodes if label not in kept]
         nodes = self._nodes_of(program, executable, own)
         traced = {label: Node(self.device.memory(*array_in(interface, label))) for label in kept}

@@ -7,7 +7,8 @@ from ocannl.execute.routine import Routine
 from ocannl.execute.trace import Difference, Trace, first_difference
 from ocannl.execute.traced_routine import TracedRoutine
 from ocannl.program.code import Code
-from ocannl.program.tensor import TensorLike
+from ocannl.program.errors import ArgumentError
+from ocannl.program.tensor import Expression, TensorLike
 
 
 def debug(
@@ -19,19 +20,32 @@ def debug(
     Raises what compiling and running raise, and with `check_nans` `OcannlError` at the first value that is
     NaN or infinite.
     """
+    if callable(code) and not isinstance(code, Code | Expression):
+        raise ArgumentError("code or a tensor is debugged, and a function by a call: f.debug(x)")
     own = ctx or default_context()
     with own.without_new_memory():
         return _traced(own.compile(code, trace=True, check_nans=check_nans)).debugged(indices)
 
 
-def diff(a: Routine, b: Routine) -> Difference | None:
+def diff(a: Routine | Trace, b: Routine | Trace) -> Difference | None:
     """The first value in which runs of two routines of one program differ by more than rounding, such as on
-    two backends; None where none does. Memory is as before afterwards.
+    two backends; None where none does. Memory is as before afterwards. Traces are compared as they are:
+    `oc.diff(f.debug(x), g.debug(x))`.
 
     Raises what compiling and running raise, and `OcannlError` where the programs differ.
     """
-    first, second = (_traced(routine.traced()).debugged({}) for routine in (a, b))
-    return first_difference(first, second)
+    return first_difference(*(_trace_of(one) for one in (a, b)))
+
+
+def _trace_of(what: Routine | Trace) -> Trace:
+    if isinstance(what, Trace):
+        return what
+    if not isinstance(what, Routine):
+        found = type(what).__name__
+        raise ArgumentError(
+            f"runs of routines are compared, or traces such as of `f.debug(x)`, found {found}"
+        )
+    return _traced(what.traced()).debugged({})
 
 
 def _traced(routine: Routine) -> TracedRoutine:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.program.html import text_html
 from ocannl.program.number_tables import line_of
-from ocannl.runtime.traced import Assignment
+from ocannl.runtime.assignments import Assignment
 
 DIGITS, MOST = 4, 4
 ROUNDING = {2: 1e-2, 4: 1e-4, 8: 1e-10}
@@ -24,7 +24,9 @@ ROUNDING = {2: 1e-2, 4: 1e-4, 8: 1e-10}
 
 @dataclass(frozen=True)
 class Step:
-    """An assignment and what it computed. Of memory that is assigned several times, the value is the last."""
+    """An assignment and what it computed. Of memory that is assigned several times, the value is the last; in
+    loops, there is one for each iteration, along the first axes.
+    """
 
     assignment: Assignment
     value: NDArray[Any]
@@ -47,7 +49,9 @@ class Trace:
     routine: str
     steps: Sequence[Step]
     before: Mapping[str, NDArray[Any]]
-    """The values before the run of the memory that it reads."""
+    """The values before the run of the memory that it reads, by the labels of memory."""
+    after: Mapping[str, NDArray[Any]]
+    """Those after it of all memory that it reads or writes."""
 
     def __getitem__(self, label: str) -> NDArray[Any]:
         """The value of a node by its label. Raises `KeyError`."""
@@ -85,30 +89,37 @@ class Trace:
         """Raises `OcannlError` at the first step with a value that is NaN or infinite: with the user's line,
         what was computed, and the values that it was computed from.
         """
+        # Of memory that a loop writes after a step, the value is that of the loop.
+        loops = {s.assignment.written.memory: s for s in self.steps if s.assignment.is_loop}
+        found: list[tuple[tuple[float, ...], int, tuple[int, ...]]] = []
         for number, step in enumerate(self.steps):
-            label, value = step.assignment.label, step.value
-            if label not in besides and value.dtype.kind == "f" and not np.isfinite(value).all():
-                raise OcannlError(self._message(self._last_of_loop(step), self.steps[:number]))
+            one, value = step.assignment, step.value
+            is_checked = one.label not in besides and loops.get(one.written.memory, step) is step
+            if is_checked and value.dtype.kind == "f" and not np.isfinite(value).all():
+                at = tuple(int(n) for n in np.argwhere(~np.isfinite(value))[0])
+                found.append((one.time(at[: len(one.written.loops)]), number, at))
+        if found:
+            _, number, at = min(found)
+            raise OcannlError(self._message(self.steps[number], at, self.steps[:number]))
 
-    def _last_of_loop(self, step: Step) -> Step:
-        """Of memory that a loop writes after a step, the value is that of the loop."""
-        label = step.assignment.label
-        loops = [
-            other for other in self.steps if other.assignment.is_loop and other.assignment.label == label
-        ]
-        return loops[-1] if loops else step
-
-    def _message(self, step: Step, earlier: Sequence[Step]) -> str:
-        label, value = step.assignment.label, step.value
-        at = tuple(int(n) for n in np.argwhere(~np.isfinite(value))[0])
-        where = "" if step.assignment.place is None else f"{step.assignment.place}: "
-        position = "" if not at else f" at {', '.join(map(str, at))}"
-        when = " after a loop" if step.assignment.is_loop else ""
-        lines = [f"{where}`{label}` is the first value that is not finite: {value[at]}{position}{when}"]
-        lines.append(f"  {step.assignment.shown}")
-        known = {**self.before, **{other.assignment.label: other.value for other in earlier}}
-        operands = [name for name in step.assignment.operands if name in known]
-        lines += [f"  {_described(name, known[name])}" for name in operands]
+    def _message(self, step: Step, at: tuple[int, ...], earlier: Sequence[Step]) -> str:
+        """The error of a value at a position, the first numbers of which are iterations."""
+        one, loops = step.assignment, step.assignment.written.loops
+        iterations, place = at[: len(loops)], at[len(loops) :]
+        where = "" if one.place is None else f"{one.place}: "
+        position = "" if not place else f" at {', '.join(map(str, place))}"
+        when = " after a loop" if one.is_loop else ""
+        if loops:
+            numbers = zip(loops, iterations, strict=True)
+            when += f", in the iteration {', '.join(f'{loop} = {number}' for loop, number in numbers)}"
+        name, value = one.written.name, step.value[at]
+        lines = [f"{where}`{name}` is the first value that is not finite: {value}{position}{when}"]
+        lines.append(f"  {one.shown}")
+        computed = {other.assignment.written.memory for other in earlier}
+        for kept in one.read:
+            is_before = kept.memory in self.before and kept.memory not in computed
+            array = (self.before if is_before else self.after)[kept.memory]
+            lines.append(f"  {_described(kept.name, array[iterations[: len(kept.loops)]])}")
         return "\n".join(lines)
 
 

@@ -11,8 +11,8 @@ from ocannl.execute.trace import Step, Trace
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine
+from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.compile import Executable
-from ocannl.runtime.traced import Assignment
 
 
 class TracedRoutine(Routine):
@@ -35,7 +35,7 @@ class TracedRoutine(Routine):
         super().__init__(context, code, name, program, executable, nodes, traced)
         self._assignments = assignments
         self._check_nans = check_nans
-        self._read = {label for one in assignments for label in one.operands if label in nodes}
+        self._read = {kept.memory for one in assignments for kept in one.read if kept.memory in nodes}
         self._labels_of_checks = frozenset(self.keys[least, False] for _, least in program.checks)
         self._trace: Trace | None = None
 
@@ -65,8 +65,10 @@ class TracedRoutine(Routine):
         restore = self.restoring() if self._check_nans else None
         before = {label: self._nodes[label].memory.read() for label in self._read}
         super().__call__()
-        found = {one.label: self._nodes[one.label].memory.read() for one in self._assignments}
-        self._trace = Trace(self.name, [Step(one, found[one.label]) for one in self._assignments], before)
+        kept = {kept.memory for one in self._assignments for kept in (one.written, *one.read)}
+        found = {label: self._nodes[label].memory.read() for label in kept}
+        steps = [Step(one, found[one.written.memory]) for one in self._assignments]
+        self._trace = Trace(self.name, steps, before, found)
         if restore is not None:
             try:
                 self._trace.check_finite(self._labels_of_checks)

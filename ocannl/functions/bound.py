@@ -29,9 +29,11 @@ Array = NDArray[Any]
 class Bound:
     """A routine with arguments and results. Parameters that have no value get theirs by the default seed."""
 
-    def __init__(self, trace: Trace, context: Context, seed: int) -> None:
+    def __init__(
+        self, trace: Trace, context: Context, seed: int, *, traces: bool = False, check_nans: bool = False
+    ) -> None:
         self.context = context
-        self.routine = compiled(trace, context)
+        self.routine = compiled(trace, context, traces=traces, check_nans=check_nans)
         if any(param not in context for param in params(trace.code).values()):
             context.init_params(trace.code, seed=seed)
         arrays = array_types(trace.signature)
@@ -64,12 +66,16 @@ class Bound:
 
     def run(self, arrays: Sequence[Array]) -> Any:
         """Copies the arguments in, runs, and copies the results out."""
+        self.take(arrays)
+        self.routine()
+        return self.result()
+
+    def take(self, arrays: Sequence[Array]) -> None:
+        """Copies the arguments in."""
         for at, write in self._writes:
             write(arrays[at])
         self._sizes = real_sizes(self._kinds, arrays)
         set_real_sizes(self.routine, self._sizes)
-        self.routine()
-        return self.result()
 
     def _reader(self, leaf: Any, trace: Trace) -> Callable[[], Any]:
         """Reads a result, without what is padded."""
@@ -86,9 +92,11 @@ class Bound:
         return cut
 
 
-def compiled(trace: Trace, context: Context) -> Routine:
-    """The routine of a trace. Raises `OcannlError` for static indices, which a call could not set."""
-    routine = context.compile(trace.code, name=trace.code.label)
+def compiled(trace: Trace, context: Context, *, traces: bool = False, check_nans: bool = False) -> Routine:
+    """The routine of a trace, which may keep or check all values. Raises `OcannlError` for static indices,
+    which a call could not set.
+    """
+    routine = context.compile(trace.code, name=trace.code.label, trace=traces, check_nans=check_nans)
     unset = [index.name for index in routine.indices if index.name not in trace.padded.counts]
     if unset:
         names = ", ".join(f"`{name}`" for name in unset)

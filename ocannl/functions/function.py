@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.execute import trace as execute_trace
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.inference import infer
@@ -31,9 +32,11 @@ from ocannl.functions.arguments import (
     static_of,
 )
 from ocannl.functions.bound import Bound, compiled, set_real_sizes
+from ocannl.functions.debugging import debugged
 from ocannl.functions.differentiable import Differentiable
 from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padded
 from ocannl.functions.trace import Trace, trace
+from ocannl.program.checks import flag
 from ocannl.program.code import Code, Recording, is_recording, recording
 from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError
@@ -68,8 +71,11 @@ class Function(Differentiable, Exclusive, Viewable):
         static: Sequence[str],
         name: str,
         memory: TracedMemory | None = None,
+        *,
+        check_nans: bool = False,
     ) -> None:
         _check_options(name, context, axes)
+        self.check_nans = flag(check_nans, "check_nans")
         functools.update_wrapper(self, function)
         self.function = function
         self._given_context = context
@@ -172,7 +178,10 @@ class Function(Differentiable, Exclusive, Viewable):
 
     def with_body(self, function: Callable[..., Any], axes: Mapping[str, str]) -> Function:
         """A function of arrays with another body, which shares context, memory and static arguments."""
-        return Function(function, self._given_context, axes, [*self.static], function.__name__, self.memory)
+        static, name = [*self.static], function.__name__
+        return Function(
+            function, self._given_context, axes, static, name, self.memory, check_nans=self.check_nans
+        )
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method, a function gets its object as the first argument, which has to be static."""
@@ -231,7 +240,8 @@ class Function(Differentiable, Exclusive, Viewable):
         context = self._context()
         bound = context.bound.get(trace)
         if bound is None:
-            bound = context.bound[trace] = Bound(trace, context, default_seed())
+            bound = Bound(trace, context, default_seed(), check_nans=self.check_nans)
+            context.bound[trace] = bound
         return bound
 
     def _warn(self) -> None:
@@ -253,6 +263,17 @@ class Function(Differentiable, Exclusive, Viewable):
         with self._alone():
             signature, arrays = self.signature_of(args, named)
             return Lowered(self._trace(signature), self._context(), arrays)
+
+    def debug(self, *args: Any, check_nans: bool = True, **named: Any) -> execute_trace.Trace:
+        """The values of all assignments of a call, as `oc.debug` gives those of code; memory is as before
+        afterwards.
+
+        Raises what a call raises, and with `check_nans` `OcannlError` at the first value that is NaN or
+        infinite.
+        """
+        with self._alone():
+            signature, arrays = self.signature_of(args, named)
+            return debugged(self._trace(signature), self._context(), arrays, flag(check_nans, "check_nans"))
 
     def view(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Shows the routine of the last new signature at all levels of its compilation, as `oc.view`.
@@ -373,6 +394,8 @@ def function(
     axes: Mapping[str, str] | None = None,
     static: str | Sequence[str] = (),
     name: str | None = None,
+    *,
+    check_nans: bool = False,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 @overload
 def function(
@@ -381,6 +404,8 @@ def function(
     axes: Mapping[str, str] | None = None,
     static: str | Sequence[str] = (),
     name: str | None = None,
+    *,
+    check_nans: bool = False,
 ) -> Function: ...
 def function(
     fn: Callable[..., Any] | None = None,
@@ -388,6 +413,8 @@ def function(
     axes: Mapping[str, str] | None = None,
     static: str | Sequence[str] = (),
     name: str | None = None,
+    *,
+    check_nans: bool = False,
 ) -> Any:
     """Makes a function of tensors one of arrays: `@oc.function`, or `@oc.function(axes={"ids": "bb"})`.
 
@@ -404,11 +431,16 @@ def function(
 
     An expression keeps the meaning that it had when it was made: a loss that is returned after an update is
     the one before. A derivative of one that was made before a write to what it reads is an error.
+
+    With `check_nans`, a call raises `OcannlError` at the first value that is NaN or infinite, and leaves
+    memory as it was. It is slower, since all values are kept.
     """
     if fn is None:
-        return functools.partial(function, ctx=ctx, axes=axes, static=static, name=name)
+        return functools.partial(
+            function, ctx=ctx, axes=axes, static=static, name=name, check_nans=check_nans
+        )
     if not callable(fn):
         raise ArgumentError(f"oc.function makes a function of a function, found {fn!r}")
     names = (static,) if isinstance(static, str) else tuple(static)
     called = name or getattr(fn, "__name__", "function")
-    return Function(fn, ctx, axes or {}, names, called)
+    return Function(fn, ctx, axes or {}, names, called, check_nans=check_nans)

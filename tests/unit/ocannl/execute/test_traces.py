@@ -129,9 +129,6 @@ def test_a_loop_is_seen_after_its_last_iteration():
     assert {"w", "xs", "h0"}.isdisjoint(one.assignment.label for one in trace.steps)
     sizes = oc.while_loop(lambda v: v < 100, lambda v: v * v + 1, oc.data(2.0, label="s"), most=6)
     assert oc.debug(sizes.named("size"), ctx)["size"] == 677
-    falling, h0 = lambda h, _: (oc.sqrt(h - 1.0), None), oc.data(np.array([2.0, 0.5]), label="h0")
-    with pytest.raises(oc.OcannlError, match=r"not finite: nan at 1 after a loop\n  assign\.repeat"):
-        oc.debug(oc.scan(falling, h0, None, length=2)[1], ctx)
 
 
 def test_who_looks_leaves_no_values():
