@@ -195,13 +195,17 @@ class DeviceKernel(ThreadEmitter):
     def is_bulk(self, op: CopyOp) -> bool:
         return self.bulk is not None and op.is_bulk
 
+    def matrices(self) -> list[Matrix]:
+        """Those that warpgroups read."""
+        return [m for p in self.products.values() for m in (p.left, p.right) if m is not None]
+
     def touched_by_hardware(self) -> set[SSAValue]:
         """The shared arrays that warpgroups and bulk copies read and write."""
-        operands = {m.array for p in self.products.values() for m in (p.left, p.right)}
+        operands = {m.array for m in self.matrices()}
         return operands | {op.target for op in self.copies if self.is_bulk(op)}
 
     def touched_by_threads(self) -> set[SSAValue]:
-        own = {m.load for p in self.products.values() for m in (p.left, p.right)}
+        own = {m.load for m in self.matrices()}
         ops = (op for op in self.launch.body.walk() if isinstance(op, LoadOp | StoreOp) and op not in own)
         return {op.node for op in ops} | {op.target for op in self.copies if not self.is_bulk(op)}
 
@@ -318,13 +322,23 @@ class DeviceKernel(ThreadEmitter):
         if product is None:
             super().accumulate_part(op, results)
             return
-        ((step, steps),), own = op.space.data, (product.left.load, product.right.load, product.product)
+        ((step, steps),), mma = op.space.data, product.product
+        described = [m.load for m in (product.left, product.right) if m is not None]
+        fragments: list[list[str]] = []
         for number in range(steps):
             self.positions[step] = Position(None, number)
-            self.emit_ops(inner for inner in op.body.block.ops if inner not in own)
-        starts = [self.describe(product.left, product.groups), self.describe(product.right, 1)]
-        sums = warpgroups.multiply(self.b, product, starts, list(results.values()))
+            self.emit_ops(inner for inner in op.body.block.ops if inner not in (*described, mma))
+            if product.left is None:
+                fragments.append(self.left_registers(mma))
+        left = fragments if product.left is None else self.describe(product.left, product.groups)
+        right = self.describe(product.right, 1)
+        sums = warpgroups.multiply(self.b, product, left, right, list(results.values()))
         results.update(zip(results, sums, strict=True))
+
+    def left_registers(self, op: MmaOp) -> list[str]:
+        """Those of a thread for the left operand of a product."""
+        lefts, _, _ = op.places(self.fixed)
+        return [operand(self.b, op.left.type, [self.values[op.left].at(point)]) for point in lefts]
 
     def describe(self, matrix: Matrix, groups: int) -> str:
         """The description of an operand of a warpgroup, an `i64`; of several, each has its own part."""

@@ -79,11 +79,12 @@ class WarpgroupProduct:
     Attributes:
         steps: how many there are, each 32 bytes deep.
         groups: the warpgroups of the block, each with 64 rows.
+        left: None if threads have the left operand in registers, as a product of fragments wants it.
     """
 
     reduce: ReduceOp
     product: MmaOp
-    left: Matrix
+    left: Matrix | None
     right: Matrix
     steps: int
     groups: int
@@ -91,14 +92,10 @@ class WarpgroupProduct:
 
 
 def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
-    """The product that a reduction is, if warpgroups have an instruction for it.
-
-    Those of f32 are not turned, and the instruction ignores bits that TF32 has not: bulk copies round before.
-    """
+    """The product that a reduction is, if warpgroups have an instruction for it."""
     product = reduce.yielded.owner
     if not isinstance(product, MmaOp) or reduce.where is not None or len(reduce.space.data) != 1:
         return None
-    loads = [v.owner for v in (product.left, product.right)]
     if type(product.left.type) not in TYPES or len(launch.block.data) != 3:
         return None
     (step, steps), (warp, warps), lanes = reduce.space.data[0], *launch.block.data[:1], launch.block.data[1:]
@@ -110,18 +107,21 @@ def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
     deep = Linear.of({lane: fragments.pack, half: fragments.pack * ACROSS, step: fragments.depth})
     deep += Linear.of(dict.fromkeys(pair, 1))
     row = Linear.of({across: 1, product.rows.data: COLUMNS, warp: ROWS})
-    found: list[Matrix] = []
-    for load, side in zip(loads, (row, None), strict=True):
-        if not isinstance(load, LoadOp) or not is_swizzled(load.node) or load.positions:
-            return None
-        matrix = matrix_of(launch, load, deep, side or column_of(launch, product, across))
-        if matrix is None or (is_f32(product) and (matrix.is_turned or not is_rounded(launch, load.node))):
-            return None
-        found.append(matrix)
+    left = matrix_of(launch, product.left, deep, row)
+    right = matrix_of(launch, product.right, deep, column_of(launch, product, across))
+    if right is None or (left is None and not may_be_in_registers(product)):
+        return None
     columns = COLUMNS * dict(launch.registers.data).get(tile_name(launch, product) or "", 1)
     if columns > MOST_COLUMNS:
         return None
-    return WarpgroupProduct(reduce, product, found[0], found[1], steps, warps // WARPS, columns)
+    return WarpgroupProduct(reduce, product, left, right, steps, warps // WARPS, columns)
+
+
+def may_be_in_registers(product: MmaOp) -> bool:
+    """Whether threads load the left operand, which nobody else describes; products in flight would read
+    registers that change.
+    """
+    return is_f32(product) and not product.is_async
 
 
 def is_f32(product: MmaOp) -> bool:
@@ -153,12 +153,20 @@ def column_of(launch: LaunchOp, product: MmaOp, across: str) -> Linear:
     return Linear.of({across: 1, **({} if name is None else {name: COLUMNS})})
 
 
-def matrix_of(launch: LaunchOp, load: LoadOp, deep: Linear, side: Linear) -> Matrix | None:
-    """The operand that a load reads, if its elements are where the instruction takes them from."""
+def matrix_of(launch: LaunchOp, operand: SSAValue, deep: Linear, side: Linear) -> Matrix | None:
+    """The matrix that an operand is, if its elements are where the instruction takes them from.
+
+    Those of f32 are not turned, and the instruction ignores bits that TF32 has not: bulk copies round before.
+    """
+    load = operand.owner
+    if not isinstance(load, LoadOp) or not is_swizzled(load.node) or load.positions:
+        return None
     last = load.indices.data[-2:]
     if last not in ((side, deep), (deep, side)):
         return None
     matrix = Matrix(load, last == (deep, side))
+    if element_type(load.node) == f32 and (matrix.is_turned or not is_rounded(launch, load.node)):
+        return None
     _, columns = memref_shape(load.node)[-2:]
     is_whole = matrix.is_turned or columns * element_bytes(load.node) == SWIZZLED_BYTES
     return matrix if is_whole else None
@@ -170,33 +178,54 @@ def described(b: FunctionBuilder, matrix: Matrix, start: str) -> str:
 
 
 def multiply(
-    b: FunctionBuilder, found: WarpgroupProduct, descriptions: Sequence[str], sums: Sequence[str]
+    b: FunctionBuilder,
+    found: WarpgroupProduct,
+    left: str | Sequence[Sequence[str]],
+    right: str,
+    sums: Sequence[str],
 ) -> list[str]:
     """Adds the products of all steps to the sums of a thread, and waits for them unless they are async.
 
-    That is one piece of text: between products and the wait for them nothing may touch the sums, but for
-    products of the same shape.
+    An operand is the description of a matrix, or the left one the registers of each step. That is one piece
+    of text: between products and the wait for them nothing may touch the sums, but for products of the same
+    shape.
     """
     count, type = len(sums), TYPES[type_of(found)]
     names = ", ".join(f"${k}" for k in range(count))
-    # The weights of operands; those of 32 bits are not turned.
-    turned = "" if type == "tf32" else f", {int(found.left.is_turned)}, {int(found.right.is_turned)}"
-    depth = found.product.fragments.depth
     lines = ["wgmma.fence.sync.aligned;"]
     operands: list[str] = []
+
+    def place(value: str) -> str:
+        operands.append(value)
+        return f"${2 * count + len(operands) - 1}"
+
+    shape = f"m{WARPS * ROWS}n{found.columns}k{found.product.fragments.depth}.f32.{type}.{type}"
     for step in range(found.steps):
-        places = [f"${2 * count + len(operands) + k}" for k in range(2)]
-        for matrix, first in zip((found.left, found.right), descriptions, strict=True):
-            moved = step * matrix.step_bytes // UNIT
-            operands.append(b.emit(f"add i64 {first}, {moved}") if moved else first)
-        shape = f"m{WARPS * ROWS}n{found.columns}k{depth}.f32.{type}.{type}"
-        lines.append(
-            f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {', '.join(places)}, 1, 1, 1{turned};"
-        )
+        if isinstance(left, str):
+            assert found.left is not None
+            first = place(f"i64 {moved(b, found.left, left, step)}")
+        else:
+            first = f"{{{', '.join(place(f'i32 {register}') for register in left[step])}}}"
+        second = place(f"i64 {moved(b, found.right, right, step)}")
+        modes = ", ".join(("1", "1", "1", *turns(found)))
+        lines.append(f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {first}, {second}, {modes};")
     lines.append("wgmma.commit_group.sync.aligned;")
     if not found.product.is_async:
         lines.append(DONE)
     return in_place(b, lines, sums, operands)
+
+
+def moved(b: FunctionBuilder, matrix: Matrix, first: str, step: int) -> str:
+    """The description of the part of a matrix that a step multiplies."""
+    units = step * matrix.step_bytes // UNIT
+    return b.emit(f"add i64 {first}, {units}") if units else first
+
+
+def turns(found: WarpgroupProduct) -> list[str]:
+    """Which matrices are turned: those of 32 bits never are, and have no modes for it."""
+    if is_f32(found.product):
+        return []
+    return [str(int(m.is_turned)) for m in (found.left, found.right) if m is not None]
 
 
 def settled(b: FunctionBuilder, sums: Sequence[str]) -> list[str]:
@@ -207,10 +236,11 @@ def settled(b: FunctionBuilder, sums: Sequence[str]) -> list[str]:
 def in_place(
     b: FunctionBuilder, lines: Sequence[str], sums: Sequence[str], operands: Sequence[str] = ()
 ) -> list[str]:
-    """The sums after instructions that change their registers, and take some `i64`, too."""
+    """The sums after instructions that change their registers, and take other values, each after its type."""
     count = len(sums)
-    constraints = [*["=f"] * count, *map(str, range(count)), *["l"] * len(operands), "~{memory}"]
-    arguments = [*(f"float {value}" for value in sums), *(f"i64 {value}" for value in operands)]
+    kinds = ["l" if operand.startswith("i64") else "r" for operand in operands]
+    constraints = [*["=f"] * count, *map(str, range(count)), *kinds, "~{memory}"]
+    arguments = [*(f"float {value}" for value in sums), *operands]
     struct = f"{{{', '.join(['float'] * count)}}}"
     text = "\\0A\\09".join(lines)
     made = b.emit(
@@ -220,4 +250,4 @@ def in_place(
 
 
 def type_of(found: WarpgroupProduct) -> type[Attribute]:
-    return type(element_type(found.left.array))
+    return type(found.product.left.type)

@@ -89,7 +89,7 @@ class LowerLoopsToKernelsPass(ModulePass):
         tf32: so are those of f32, which they round to TF32.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
         stages: the most stages of their software pipelines.
-        warpgroups: those of 16-bit floats, and of TF32 in rows, may have the shape that warpgroups multiply.
+        warpgroups: those of 16-bit floats and of TF32 may have the shape that warpgroups multiply.
         shared_bytes: what tiles for tensor cores may take of the shared memory of a block.
     """
 

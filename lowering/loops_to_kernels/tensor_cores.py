@@ -116,6 +116,7 @@ class TensorCoreKernel:
     def __init__(self, nest: NestOp, found: Contraction, options: KernelOptions) -> None:
         self.draft = draft = Draft.of(nest)
         found, tiles = choose_rows(draft, nest, found, partial(choose_tiles, nest, options=options))
+        found = turned(found) if tiles.fits_warpgroups else found
         self.nest, self.found = nest, found
         self.fragments = FRAGMENTS[type(element_type(found.left.node))]
         self.row, self.column = compose_sides(draft, found, tiles)
@@ -215,27 +216,38 @@ def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> tu
     """The cheapest tile and its cost; of equal ones, one for warpgroups."""
     bytes = element_bytes(found.left.node)
     is_deep = dict(found.reduce.space.data)[found.k] * bytes >= SWIZZLED_BYTES
-    fits = bytes == HALF_BYTES or (found.left.result.type == f32 and has_rounded_copies(found))
+    fits = bytes == HALF_BYTES or bool(rounded_sides(turned(found)))
     first = WARPGROUP_TILES if options.warpgroups and is_deep and fits else ()
     sums = FRAGMENTS[type(element_type(found.left.node))].sums.size
     fitting = [tiles for tiles in TILES if tiles.warp_rows * tiles.warp_columns * sums <= WARP_BYTES]
-    costs = [(cost(nest, found, tiles), tiles) for tiles in (*first, *fitting)]
+    costs = [(cost(nest, turned(found), tiles), tiles) for tiles in first]
+    costs += [(cost(nest, found, tiles), tiles) for tiles in fitting]
     return min(costs, key=itemgetter(0))
 
 
-def has_rounded_copies(found: Contraction) -> bool:
-    """Whether hardware copies tiles of both operands in bulk, and rounds them to TF32, as products of
-    warpgroups want those of f32: in rows of numbers along the reduction.
+def rounded_sides(found: Contraction) -> set[str]:
+    """The sides of a product of f32 of whose operands hardware copies tiles in bulk, and rounds them to TF32,
+    in rows along the reduction: as warpgroups want their right operand, and their left one unless threads
+    have it in registers.
     """
-    if found.merged or found.outer:
-        return False
-    for load in (found.left, found.right):
-        last = load.indices.data[-1]
-        is_aligned = memref_shape(load.node)[-1] * element_bytes(load.node) % VECTOR_BYTES == 0
-        is_plain = all(len(index.terms) <= 1 and not index.constant for index in load.indices.data)
-        if last != Linear.var(found.k) or not is_aligned or not is_plain:
-            return False
-    return True
+    if found.outer or found.left.result.type != f32:
+        return set()
+    sides = {found.column: found.right, **({} if found.merged else {found.row: found.left})}
+    return {side for side, load in sides.items() if is_box_of_rows(load, found.k)}
+
+
+def is_box_of_rows(load: LoadOp, k: str) -> bool:
+    *_, last = indices = load.indices.data
+    is_plain = all(len(index.terms) <= 1 and not index.constant for index in indices)
+    is_aligned = memref_shape(load.node)[-1] * element_bytes(load.node) % VECTOR_BYTES == 0
+    return last == Linear.var(k) and is_plain and is_aligned
+
+
+def turned(found: Contraction) -> Contraction:
+    """The product, or its transpose if only the left operand can be the right one of warpgroups."""
+    if rounded_sides(found) != {found.row}:
+        return found
+    return replace(found, left=found.right, right=found.left, row=found.column, column=found.row)
 
 
 def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options: KernelOptions) -> Pipeline:
@@ -244,9 +256,15 @@ def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options:
     bytes = element_bytes(found.left.node)
     if options.warpgroups and tiles.fits_warpgroups:
         depth = SWIZZLED_BYTES // bytes
-        operands = [replace(o, padding=0, is_swizzled=True) for o in tile_operands(found, tiles, depth)]
+        shared = rounded_sides(found) if bytes > HALF_BYTES else {found.row, found.column}
+        operands = [
+            replace(o, padding=0, is_swizzled=True) if o.side in shared else o
+            for o in tile_operands(found, tiles, depth)
+        ]
         stages = min(WARPGROUP_STAGES, most // stage_bytes(depth, operands))
-        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=True)
+        # What products in flight have in registers would be overwritten.
+        in_flight = len(shared) == len(operands)
+        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=in_flight)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]

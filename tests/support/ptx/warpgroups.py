@@ -9,6 +9,7 @@ https://docs.nvidia.com/cuda/parallel-thread-execution, "Asynchronous Warpgroup 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from support.ptx import bulk_copies
 from support.ptx.memory import BANK, WARP
-from support.ptx.text import Instruction
+from support.ptx.text import Instruction, Operand
 
 if TYPE_CHECKING:
     from support.ptx.machine import Machine
@@ -58,6 +59,7 @@ class Products:
         groups: how many groups each thread has ended.
         flying: by the names of registers, the sums that they will have, an element a thread.
         last: by these names, the last group that adds to them in each thread; -1 if there is none.
+        held: registers that are operands, of which threads, and what is in them.
     """
 
     fenced: Array
@@ -65,6 +67,7 @@ class Products:
     flying: dict[str, Array] = field(default_factory=dict[str, Array])
     last: dict[str, Array] = field(default_factory=dict[str, Array])
     flights: list[Flight] = field(default_factory=list[Flight])
+    held: list[tuple[str, Array, Array]] = field(default_factory=list[tuple[str, Array, Array]])
 
 
 def places_of(descriptor: Array, rows: Array, is_transposed: bool, size: int) -> Array:
@@ -137,24 +140,42 @@ def multiply(machine: Machine, op: Instruction) -> None:
     assert len(result) == columns // 2
     products, active = products_of(machine), machine.active
     assert np.all(products.fenced[active]), "registers are not fenced before a product"
-    descriptors = [machine.value(operand, "u64").reshape(-1, WARP) for operand in (left, right)]
-    assert all(np.all(found == found[:, :1]) for found in descriptors), (
-        "threads of a warp have other matrices"
-    )
     firsts = active.reshape(-1, WARP)[:, 0]
     read: list[tuple[Array, Array]] = []
-    own = machine.lanes[firsts].astype(np.int64) // WARP % 4 * 16
-    own_rows = own[:, None] + np.arange(16)
-    x = matrices(machine, firsts, descriptors[0][:, 0], own_rows, bool(left_turned), type, read)
-    blocks = np.stack([firsts // machine.threads, descriptors[1][:, 0].astype(np.int64)], 1)
+    if isinstance(left, tuple):
+        x = fragments([machine.value(name, "b32") for name in left], type)
+        products.held += [(str(name), active, machine.value(name, "b32")) for name in left]
+    else:
+        own = machine.lanes[firsts].astype(np.int64) // WARP % 4 * 16
+        rows = own[:, None] + np.arange(16)
+        x = matrices(machine, firsts, of_warps(machine, left), rows, bool(left_turned), type, read)
+    described = of_warps(machine, right)
+    blocks = np.stack([firsts // machine.threads, described.astype(np.int64)], 1)
     _, some, which = np.unique(blocks, axis=0, return_index=True, return_inverse=True)
     rows = np.broadcast_to(np.arange(columns), (len(some), columns))
-    w = matrices(machine, firsts[some], descriptors[1][some, 0], rows, bool(right_turned), type, read)
+    w = matrices(machine, firsts[some], described[some], rows, bool(right_turned), type, read)
     products.flights.append(Flight(active, products.groups[active], read))
     total = x @ w[which.reshape(-1)].transpose(0, 2, 1)
     for k, name in enumerate(result):
         part = total[:, G + 8 * (k // 2 % 2), 8 * (k // 4) + 2 * T + k % 2].reshape(-1)
         add(machine, products, str(name), part)
+
+
+def of_warps(machine: Machine, operand: Operand) -> Array:
+    """The descriptor that the threads of each warp have."""
+    found = machine.value(operand, "u64").reshape(-1, WARP)
+    assert np.all(found == found[:, :1]), "threads of a warp have other matrices"
+    return found[:, 0]
+
+
+def fragments(registers: Sequence[Array], type: str) -> Array:
+    """The left operands of warps, of which each thread has four elements of TF32."""
+    assert (type, len(registers)) == ("tf32", 4)
+    found = np.zeros((len(registers[0]) // WARP, 16, 8), np.float32)
+    for k, register in enumerate(registers):
+        bits = register.view(np.uint32) & ~np.uint32(IGNORED[type])
+        found[:, G + 8 * (k % 2), T + 4 * (k // 2)] = bits.view(np.float32).reshape(-1, WARP)
+    return found
 
 
 def add(machine: Machine, products: Products, name: str, part: Array) -> None:
@@ -183,6 +204,10 @@ def wait(machine: Machine, op: Instruction) -> None:
             np.array_equal(bytes.view(found.dtype)[p], found) for p, found in flight.read
         ), "operands of a product are overwritten before the wait for it"
         flight.threads, flight.group = flight.threads[~is_over], flight.group[~is_over]
+    for name, threads, found in products.held:
+        kept = machine.registers[name].view(np.uint32)[threads]
+        assert np.array_equal(kept, found), "a register of a product is overwritten before the wait for it"
+    products.held = [one for one in products.held if not np.all(np.isin(one[1], active))]
     products.flights = [flight for flight in products.flights if len(flight.threads)]
     for name, last in products.last.items():
         is_over = (last >= 0) & (last <= done)

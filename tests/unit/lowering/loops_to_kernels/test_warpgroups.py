@@ -86,14 +86,20 @@ def test_products(x: str, w: str, element: str, tiles: WarpTiles, only: Any):
     assert not counts.partial()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("tiles", WARPGROUP_TILES, ids=str)
-def test_products_of_tf32(tiles: WarpTiles, only: Any):
-    """Copies round; the hardware would cut bits off. The tiles at the edges are not whole."""
+@pytest.mark.parametrize(("x", "w"), LAYOUTS[:3])
+def test_products_of_tf32(x: str, w: str, tiles: WarpTiles, only: Any):
+    """Copies round; the hardware would cut bits off. An operand that is not in rows along the sum is the left
+    one of the product or of its transpose, in registers. The tiles at the edges are not whole.
+    """
     only(tiles)
     sizes = (2 * tiles.rows - 4, 2 * tiles.columns - 8, 9 * 32 - 4)
-    counts = check(lowered(product(sizes, "f32"), warpgroups=True), sizes, "f32", "b, i", "o, i")
+    module = lowered(product(sizes, "f32", x, w), warpgroups=True)
+    counts = check(module, sizes, "f32", x, w, apart=True)
     assert not counts.conflicts(looped=True)
+    in_registers = re.search(r"k8\.f32\.tf32\.tf32\s+\{[^}]*\}, \{", ptx_text(module, ARCH))
+    assert bool(in_registers) == ((x, w) != LAYOUTS[0])
 
 
 def test_other_ways_to_round(only: Any):
@@ -283,8 +289,8 @@ def test_instructions_of_a_large_tile():
 
 
 def test_what_stays_for_warps():
-    """Short sums and small results have tiles of warps; so have numbers of 32 bits that are not in rows along
-    the reduction, or not aligned.
+    """Short sums and small results have tiles of warps; so have numbers of 32 bits, neither operand of which
+    is in rows along the reduction, or aligned.
     """
     whole = (512, 512, 512)
     for sizes, element, w in (
@@ -293,7 +299,8 @@ def test_what_stays_for_warps():
         (whole, "f32", "i, o"),
         ((512, 512, 510), "f32", "o, i"),
     ):
-        text = ptx_text(lowered(product(sizes, element, w=w), warpgroups=True), ARCH)
+        x = "i, b" if w == "i, o" else "b, i"
+        text = ptx_text(lowered(product(sizes, element, x, w), warpgroups=True), ARCH)
         assert "mma.sync" in text
         assert "wgmma" not in text
 

@@ -72,7 +72,13 @@ TEXTS = {
 
 
 def run(
-    type: str, left: Array, right: Array, turned: tuple[bool, bool], apart: bool = False, **texts: str
+    type: str,
+    left: Array,
+    right: Array,
+    turned: tuple[bool, bool],
+    apart: bool = False,
+    in_registers: bool = False,
+    **texts: str,
 ) -> Array:
     """The product of matrices of 64 and of some rows, of depth 64; of 32 in TF32."""
     count = COLUMNS // 2
@@ -85,10 +91,12 @@ def run(
         described = [
             descriptor(at + place, t) for at, place, t in zip((0, LEFT_BYTES), places, turned, strict=True)
         ]
+        own = ", ".join(f"%r{200 + 4 * step + k}" for k in range(4))
+        first = f"{{{own}}}" if in_registers else "%rd5"
         products.append(
             f"mov.b64 %rd5, {described[0]}; mov.b64 %rd6, {described[1]};\n"
             f"wgmma.mma_async.sync.aligned.m64n{COLUMNS}k{depth}.f32.{type}.{type} {{{', '.join(names)}}}, "
-            f"%rd5, %rd6, 1, 1, 1{modes};"
+            f"{first}, %rd6, 1, 1, 1{modes};"
         )
     offsets = range(0, total, 128 * 16)
     text = BODY.format(
@@ -101,6 +109,8 @@ def run(
         **(TEXTS | texts),
     )
     matrices = [swizzled(m.astype(ELEMENTS[type]), t) for m, t in zip((left, right), turned, strict=True)]
+    if in_registers:
+        matrices[0] = left.reshape(-1).view(np.uint8)
     memory = np.concatenate([*matrices, np.zeros(64 * COLUMNS * 4, np.uint8)])
     launch(functions(text)["f"], 1, 128, 0, [START], Global({START: memory}), apart=apart)
     return memory[total:].view(np.float32).reshape(128, count)
@@ -132,6 +142,34 @@ def test_products_of_tf32():
     np.testing.assert_array_equal(np.sort(found, axis=None), np.sort(expected, axis=None))
     more = (left.view(np.uint32) | np.uint32(0x1FFF)).view(np.float32)
     np.testing.assert_array_equal(run("tf32", more, right, (False, False)), found)
+
+
+# Where a thread finds the left operand in rows of 32 numbers, and which registers it loads for a step.
+OWN_ROW = """
+    shr.u32 %r3, %r1, 5; shl.b32 %r3, %r3, 4; and.b32 %r4, %r1, 31; shr.u32 %r5, %r4, 2;
+    add.s32 %r3, %r3, %r5;
+    shl.b32 %r3, %r3, 5; and.b32 %r5, %r1, 3; add.s32 %r3, %r3, %r5;
+    mul.wide.u32 %rd5, %r3, 4; add.s64 %rd5, %rd1, %rd5;
+"""
+
+
+def loaded(step: int) -> str:
+    """The row g + 8 h and the column t + 4 q of a step is in register 2 q + h."""
+    places = [
+        (32 * step + 16 * q + 1024 * h, f"%r{200 + 4 * step + 2 * q + h}") for q in (0, 1) for h in (0, 1)
+    ]
+    return "".join(f"ld.global.b32 {name}, [%rd5+{place}];\n" for place, name in places)
+
+
+def test_a_left_operand_in_registers():
+    left, right = (np.ascontiguousarray(matrix[:, :32]) for matrix in matrices())
+    ready = "".join([OWN_ROW, *map(loaded, range(4)), TEXTS["ready"]])
+    expected = run("tf32", left, right, (False, False))
+    found = run("tf32", left, right, (False, False), in_registers=True, ready=ready)
+    np.testing.assert_array_equal(found, expected)
+    change = "mov.b32 %r201, 0;"
+    with pytest.raises(AssertionError, match="a register of a product is overwritten"):
+        run("tf32", left, right, (False, False), in_registers=True, ready=ready, between=change)
 
 
 WRONG = {
