@@ -24,8 +24,9 @@ from ocannl.passes.analysis.shared_operands import points_that_share
 from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
 LOOP_OVERHEAD = 0.25
-# The part of the loads of a step that its multiplications do not hide, on cores that halve vectors.
-SHOWN = 0.05
+# On cores that halve vectors, the part of the loads of a step that its multiplications do not hide, and the
+# cycles that they wait for the shuffle of an element that is moved alone.
+SHOWN, MOVED_WAIT = 0.05, 0.4
 ADDITION_LATENCY = 4.0
 MOVED_ELEMENT = 2.0
 TRANSPOSED_VECTOR = 2.5
@@ -94,7 +95,7 @@ class ScopeTile:
     """The tile in one scope: the variables there, its lanes and rows, and how many tiles there are.
 
     Its rows are `vectors`, of which a core that halves them multiplies halves: `multiplied` counts such as
-    half a vector.
+    half a vector. `squares` is the part of the tiles that are whole squares.
     """
 
     sizes: Mapping[str, int]
@@ -105,6 +106,7 @@ class ScopeTile:
     rows: str | None
     height: float
     runs: float
+    squares: float = 0.0
 
     def stride(self, access: Access) -> int:
         return 0 if self.lanes is None else access.strides.get(self.lanes, 0)
@@ -218,7 +220,10 @@ class TileCost:
         mean_height = mean_extent(sizes[rows], height) if rows is not None and rows in involved else 1.0
         size = width if lanes is None else sizes[lanes]
         vectors, multiplied = (mean_of_tiles(count, size, width) for count in (self.vectors, self.multiplied))
-        return ScopeTile(sizes, lanes, width, vectors, multiplied, rows, mean_height, runs)
+        squares = 0.0
+        if lanes is not None and rows in involved and height == width:
+            squares = math.prod([whole_tiles(sizes[name], width) for name in (lanes, rows)])
+        return ScopeTile(sizes, lanes, width, vectors, multiplied, rows, mean_height, runs, squares)
 
     def lanes(self, scope: ScopeFacts) -> tuple[str, int] | None:
         """The vector dimension of a scope: a reduction on which no lane depends is vectorized along its own
@@ -256,11 +261,12 @@ class TileCost:
         conflicts = 0.0 if stride else self.conflicts(access, rows, view.row_stride(access))
         misses = self.page_misses(total, tile, pitch)
         direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
-        if self.layout(access, view) is Layout.STRIDED:
-            direct += self.conflicts(access, self.lane_count(view), stride)
         is_row = not stride and view.row_stride(access) == 1
         wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
         wait += self.set_wait(total, tile, pitch) if stride else 0.0
+        if self.layout(access, view) is Layout.STRIDED:
+            direct += self.conflicts(access, self.lane_count(view), stride)
+            wait += MOVED_WAIT * rows * self.lane_count(view) * self.target.halves_vectors
         has_panels = not (is_row and misses) or has_row_panels(access.op, self.own, self.schedule)
         size = view.sizes[view.lanes] if view.lanes is not None and stride else 0
         if size > view.width and size % view.width:  # a copy is in no panels
@@ -268,7 +274,8 @@ class TileCost:
                 return ReadCost(direct, math.inf, wait)
             pitch = size * access.bytes
             missed = self.page_misses(total, tile, pitch)
-            return ReadCost(direct, instructions + self.far(total, tile, pitch, min(LINE, pitch)) + missed)
+            far = self.far(total, tile, pitch, min(LINE, pitch))
+            return ReadCost(direct, instructions + far + missed, wait)
         copied = instructions + conflicts + (self.distance(total) - 1) * tile / LINE
         return ReadCost(direct, copied, wait, 0.0 if has_panels else COPY_WAIT)
 
@@ -331,7 +338,10 @@ class TileCost:
             case Layout.CONTIGUOUS:
                 return issue * rows * view.vectors * lines
             case Layout.TRANSPOSED:
-                return issue * rows * view.vectors * TRANSPOSED_VECTOR * lines
+                squares = view.squares * view.width
+                beside = rows * self.lane_count(view) - squares * view.width
+                transposed = issue * squares * self.vectors(view.width) * TRANSPOSED_VECTOR * lines
+                return transposed + issue**2 * MOVED_ELEMENT * beside * distance
             case Layout.INTERLEAVED:
                 return issue * rows * view.vectors * (lines + INTERLEAVED_ROW * (rows - 1))
             case Layout.STRIDED:
@@ -341,7 +351,9 @@ class TileCost:
         """The price of the length of an access's code, in cycles."""
         match self.layout(access, view):
             case Layout.TRANSPOSED:
-                return CODE_TRANSPOSED * self.rows(access, view)
+                beside = [view.sizes[name] % view.width for name in (view.lanes, view.rows) if name]
+                moved = view.width * sum(beside) + math.prod(beside)
+                return CODE_TRANSPOSED * view.width + CODE_ELEMENT * moved
             case Layout.INTERLEAVED:
                 return CODE_OPERATION * self.rows(access, view) ** 2 * view.vectors
             case Layout.STRIDED:
@@ -358,7 +370,7 @@ class TileCost:
             return Layout.CONTIGUOUS if stride else Layout.UNIFORM
         if view.row_stride(access) != 1 or view.rows in access.scattered:
             return Layout.STRIDED
-        if view.height == view.width:
+        if view.squares:
             return Layout.TRANSPOSED
         return Layout.INTERLEAVED if stride == view.height <= INTERLEAVED else Layout.STRIDED
 
@@ -406,6 +418,11 @@ def mean_of_tiles(count: Callable[[int], float], size: int, width: int) -> float
     whole, remainder = divmod(max(1, size), width)
     of_remainder = count(remainder) if remainder else 0
     return (whole * count(width) + of_remainder) / (whole + bool(remainder))
+
+
+def whole_tiles(size: int, width: int) -> float:
+    """The part of the tiles of `width` that are whole."""
+    return size // width / max(1, math.ceil(size / width))
 
 
 def mean_extent(size: int, extent: int) -> float:

@@ -228,6 +228,10 @@ loops.func @pointwise {
     %v = loops.load %x[i, j]
     loops.store %v, %t[j, i]
   }
+  loops.nest "transposed, but for some" (i = 63, j = 500) {
+    %v = loops.load %x[i, j]
+    loops.store %v, %t[j, i]
+  }
   loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
     %v = loops.load %x[i, j]
     loops.store %v, %t[j, i]
@@ -240,6 +244,7 @@ loops.func @pointwise {
 // CHECK-LABEL: loops.func @pointwise
 // CHECK: loops.nest "scaled" (j = 512, i = 64) schedule <merged = (i*j), order = (i*j), lanes = i*j : {{16|32|64}}> {
 // CHECK: loops.nest "transposed" (i = 64, j = 512) schedule <order = (j, i), rows = {{.}} : 16, lanes = {{.}} : 16> {
+// CHECK: loops.nest "transposed, but for some" (i = 63, j = 500) schedule <order = (j, i), rows = {{.}} : 8, lanes = {{.}} : 8> {
 // CHECK: loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
 // CHECK: loops.nest "one" () {
 

@@ -154,7 +154,7 @@ def test_tiles_of_a_contraction(element: str, order: str, tile: str):
 
 
 @pytest.mark.parametrize("rows", ["i", "o"])
-@pytest.mark.parametrize("edge", [4, 8])
+@pytest.mark.parametrize("edge", [4, 8, 16])
 def test_transposition_in_registers(rows: str, edge: int):
     lanes = "o" if rows == "i" else "i"
     text = f"""
@@ -167,6 +167,25 @@ loops.func @transpose {{
   }}
 }}"""
     check(parse_module(text), tolerance=0)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "f16", "i8"])
+@pytest.mark.parametrize("sizes", [(67, 67), (100, 33), (17, 250)])
+def test_sizes_beside_those_of_tiles_are_transposed_in_registers(element: str, sizes: tuple[int, int]):
+    rows, columns = sizes
+    text = f"""
+loops.func @transpose {{
+  %x = assign.node "x" on_device : memref<{rows}x{columns}x{element}>
+  %y = assign.node "y" on_device : memref<{columns}x{rows}x{element}>
+  loops.nest "y" (i = {columns}, j = {rows}) {{
+    %v = loops.load %x[j, i]
+    loops.store %v, %y[i, j]
+  }}
+}}"""
+    module = parse_module(text)
+    SchedulePass().apply(Context(), module)
+    assert "rows = " in str(module)
+    check(module, tolerance=0)
 
 
 @pytest.mark.parametrize("maps", ["%x[j, i], %y[i, j]", "%x[i, j], %y[j, i]"])
