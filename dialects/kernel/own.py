@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
 from ocannl.dialects.kernel.launch import OWN, LaunchOp, parse_array_type
-from ocannl.dialects.loops import LoadOp, StoreOp
+from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
 from ocannl.dialects.scalar.arrays import check_array
 
 
@@ -22,7 +22,7 @@ class OwnOp(IRDLOperation):
     """`kernel.own memref<4x2xf32>`: an array of each thread, with no values at first.
 
     It is indexed by register variables, so that its elements are registers, also those that live from one
-    turn of a loop to the next.
+    turn of a loop to the next; and by variables of reductions, which have no jumps then.
     """
 
     name = OWN
@@ -58,5 +58,25 @@ class OwnOp(IRDLOperation):
             if not isinstance(op, LoadOp | StoreOp):
                 raise VerifyException(f"a thread loads from and stores to its array, found `{op.name}`")
             for name in [name for index in op.indices.data for name in index.names]:
-                if name not in registers:
+                if name not in registers and name not in reduced_around(op):
                     raise VerifyException(f"registers have no addresses: `{name}` is no register variable")
+
+
+def reduced_around(op: Operation) -> set[str]:
+    """The variables of the reductions around an operation."""
+    found, parent = set[str](), op.parent_op()
+    while isinstance(parent, ReduceOp):
+        found.update(parent.space.names)
+        parent = parent.parent_op()
+    return found
+
+
+def goes_through_registers(op: ReduceOp) -> bool:
+    """Whether the variables of a reduction index an array of a thread."""
+    own = set(op.space.names)
+    return any(
+        isinstance(inner, LoadOp)
+        and isinstance(inner.node.owner, OwnOp)
+        and any(not own.isdisjoint(index.names) for index in inner.indices.data)
+        for inner in op.body.walk()
+    )

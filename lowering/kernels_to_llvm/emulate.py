@@ -44,6 +44,9 @@ from ocannl.lowering.llvm.memory import ElementAccess, Found
 from ocannl.lowering.llvm.range_check import RECORD, text_constant
 from ocannl.lowering.llvm.types import ValueType, value_type
 
+# The variable in addresses that stands for the thread whose array is meant.
+THREAD = "thread$"
+
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
@@ -284,8 +287,8 @@ class EmulatedKernel(ThreadEmitter):
         self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
     ) -> ElementAccess:
         if isinstance(array.owner, OwnOp):
-            start = self.b.emit(f"mul i64 {self.index_of_thread}, {array.owner.bytes}")
-            pointer = self.b.emit(f"getelementptr i8, ptr {pointer}, i64 {start}")
+            address = Address((*address.terms, (THREAD, math.prod(memref_shape(array)))), address.constant)
+            found = {**found, THREAD: Found(self.index_of_thread, self.b.depth)}
         if not self.check:
             return super().element(array, pointer, address, found)
         if array not in self.described:

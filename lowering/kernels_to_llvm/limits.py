@@ -17,6 +17,8 @@ MOST_ARGUMENTS = 4352 // ARGUMENT_BYTES
 ENOUGH_REGISTERS, FEW_SUMS = 168, 32
 # So many are enough where it keeps at most so many bytes in arrays of its own.
 FEWER_REGISTERS, FEW_KEPT_BYTES = 128, 64
+# And all of them where these have more elements.
+ALL_REGISTERS, MANY_KEPT = 255, 128
 
 
 def limits(launch: LaunchOp) -> str:
@@ -26,9 +28,11 @@ def limits(launch: LaunchOp) -> str:
     """
     told = f'"nvvm.maxntid"="{launch.threads}"'
     has_few = any(sums_of(launch, op) <= FEW_SUMS for op in launch.body.walk() if isinstance(op, MmaOp))
-    kept = sum(op.bytes for op in launch.body.block.ops if isinstance(op, OwnOp))
+    own = [op for op in launch.body.block.ops if isinstance(op, OwnOp)]
+    kept, elements = sum(op.bytes for op in own), sum(math.prod(op.result.type.get_shape()) for op in own)
     if kept or has_few:
         enough = FEWER_REGISTERS if 0 < kept <= FEW_KEPT_BYTES else ENOUGH_REGISTERS
+        enough = ALL_REGISTERS if elements > MANY_KEPT else enough
         told += f' "nvvm.minctasm"="{max(1, REGISTERS // (enough * launch.threads))}"'
     return told
 

@@ -11,12 +11,12 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.bounds import Bound
-from ocannl.dialects.index.linear import Space
+from ocannl.dialects.index.linear import Space, SpaceAttr
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
-from ocannl.dialects.kernel.own import OwnOp
+from ocannl.dialects.kernel.own import OwnOp, goes_through_registers
 from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.lowering.kernels.registers import (
@@ -221,6 +221,18 @@ class ThreadEmitter(ThreadValues):
         self.b.close_loop(loop, results)
         return results
 
+    def without_jumps(
+        self, space: SpaceAttr, carried: Sequence[str], body: Callable[[Sequence[str]], Sequence[str]]
+    ) -> Sequence[str]:
+        """Runs the body at every point of a space, written so often."""
+        count = math.prod(size for _, size in space.data)
+        self.repeated *= count
+        for point in points(space.names, dict(space.data)):
+            self.positions.update((name, Position(None, value)) for name, value in point.items())
+            carried = body(carried)
+        self.repeated //= count
+        return carried
+
     # Reductions.
 
     def accumulate(self, op: ReduceOp, start: Sequence[str] | None = None) -> list[str]:
@@ -240,6 +252,10 @@ class ThreadEmitter(ThreadValues):
         over, type = self.over[op.result], value_type(op.result.type)
         keys = [key(over, point) for point in self.points(over)]
         values = [results[k] for k in keys]
+        if goes_through_registers(op):
+            values = self.without_jumps(op.space, values, partial(self.body, op, type))
+            results.update(zip(keys, values, strict=True))
+            return
         is_plain = not any(inner.regions or needs_all_threads(inner) for inner in op.body.block.ops)
         unrolled = self.unrolled if is_plain and self.repeated == 1 else UNROLLED
         done = self.run(op.space.data, values, type.text, partial(self.body, op, type), unrolled)

@@ -23,6 +23,8 @@ from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.owned_rows import owned_rows
 from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
+from ocannl.lowering.loops_to_kernels.register_blocks import RegisterKernel
+from ocannl.lowering.loops_to_kernels.register_plan import plan
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
 from ocannl.lowering.loops_to_kernels.transposing import transposing
 from ocannl.passes.analysis.nests import functions, has_points, nests, nests_of, steps
@@ -49,6 +51,9 @@ def lower_group(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulat
         if nest.clashing:
             raise OcannlError(at_line(nest, "the points of a nest in a group store to different cells"))
     if goes_in_turn(group):
+        found = plan(group, options, kept)
+        if found is not None:
+            return RegisterKernel(group, found, {one.node: one for one in kept}).launch()
         return blocks_in_turn(group, options, kept)
     return row_kernel(group)
 

@@ -78,18 +78,18 @@ WARPGROUP_TILES = (
 
 def fits_tensor_cores(found: Contraction, tensor_types: Types) -> bool:
     """Whether a contraction is a sum of products in f32 or f64, of operands of one of some types."""
-    loads = (found.left, found.right)
-    types = {type(element_type(load.node)) for load in loads}
+    types = {type(element_type(load.node)) for load in (found.left, found.right)}
     if len(types) > 1 or not types <= set(tensor_types):
         return False
-    reduce = found.reduce
-    product = reduce.yielded.owner
-    sums = FRAGMENTS[next(iter(types))].sums
-    if reduce.result.type != sums or reduce.accum.data != "add":
+    return found.reduce.result.type == FRAGMENTS[next(iter(types))].sums and is_sum_of_products(found)
+
+
+def is_sum_of_products(found: Contraction) -> bool:
+    """Whether a contraction adds up products of its operands, as they are or widened."""
+    product = found.reduce.yielded.owner
+    if found.reduce.accum.data != "add" or not isinstance(product, arith.MulfOp):
         return False
-    if not isinstance(product, arith.MulfOp):
-        return False
-    return {loaded(operand) for operand in product.operands} == set(loads)
+    return {loaded(operand) for operand in product.operands} == {found.left, found.right}
 
 
 def loaded(value: SSAValue) -> Operation | None:

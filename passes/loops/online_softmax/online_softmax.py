@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
 from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.memory import byte_size
@@ -22,7 +23,7 @@ from ocannl.passes.loops.online_softmax.blocks import BlockSizes, BlockSpace
 from ocannl.passes.loops.online_softmax.hidden_blocks import visible_blocks
 from ocannl.passes.loops.online_softmax.online_groups import GroupBuilder, OnlineBuilder, needed_points
 from ocannl.passes.loops.online_softmax.placement import Placement, placement
-from ocannl.passes.loops.online_softmax.recognize import Softmax, recognize
+from ocannl.passes.loops.online_softmax.recognize import Softmax, has_features, recognize
 from ocannl.passes.loops.online_softmax.row_products import shorten
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests, find_score_nests
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
@@ -34,6 +35,8 @@ LEAST_ROWS, LEAST_KEYS = 16, 64
 MOST_KEYS_HIDDEN, LEAST_BLOCKS = 128, 4
 # Those of a GPU, which its shared memory holds, and the fewest blocks of keys that a kernel goes through.
 KERNEL_BLOCK, LEAST_KEYS_OF_KERNEL, LEAST_TURNS = BlockSizes(64, 32), 16, 4
+# The keys of a block where scores are products of numbers of 16 bits, whose registers hold them.
+KEYS_OF_HALVES, HALF_BYTES = 64, 2
 # The part of the second-level cache that the scores of a block of rows may take for all keys.
 NEAR = 1 / 2
 
@@ -83,12 +86,27 @@ def kernel_blocks_of(func: FuncOp, softmax: Softmax) -> BlockSpace | None:
     """
     nests, most = softmax.nests, KERNEL_BLOCK
     rows, length = nests.shape[nests.rows], nests.shape[nests.keys]
-    sizes = BlockSizes(largest_divisor(rows, most.rows), largest_divisor(length, most.keys))
+    keys = max(most.keys, min(KEYS_OF_HALVES, length // LEAST_TURNS)) if has_halves(softmax) else most.keys
+    sizes = BlockSizes(largest_divisor(rows, most.rows), largest_divisor(length, keys))
     if sizes.rows < LEAST_ROWS or sizes.keys < LEAST_KEYS_OF_KERNEL or length < LEAST_TURNS * sizes.keys:
         return None
     found = BlockSpace.of(func, nests, sizes)
     found.visible = visible_blocks(softmax, found)
     return found
+
+
+def has_halves(softmax: Softmax) -> bool:
+    """Whether all products, also of weights and values, are of numbers of 16 bits, and scores are not."""
+    loads = [
+        load
+        for member in softmax.nests.members
+        if member.kind is Kind.POINTS or has_features(member)
+        for reduction in member.reductions
+        for load in reduction.body.block.ops
+        if isinstance(load, LoadOp)
+    ]
+    is_wide = element_type(softmax.maximum.scores[0]) == f32
+    return is_wide and all(element_bytes(load.node) == HALF_BYTES for load in loads)
 
 
 def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) -> bool:

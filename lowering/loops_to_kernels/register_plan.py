@@ -1,0 +1,208 @@
+"""Groups over blocks whose scores fit into the registers of warps, such as attention on tensor cores.
+
+Each warp owns 16 rows of a block: of queries in the forward pass, of keys for the gradients of keys and
+values.
+What products of fragments give of scores lies in threads as the next product takes it
+(Dao, "FlashAttention-2", 2023), so that scores need neither shared memory nor barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from xdsl.dialects.builtin import BFloat16Type, Float32Type
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.index.linear import Map
+from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
+from ocannl.dialects.kernel.mma import COLUMNS, FRAGMENTS, ROWS
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
+from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
+from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, is_sum_of_products
+from ocannl.passes.analysis.contractions import Contraction, find_contraction
+from ocannl.passes.analysis.nests import operations
+
+# The warps of a block at most, and the registers that a thread may have for sums and scores.
+WARPS, REGISTERS, FEWER_REGISTERS = 8, 144, 100
+# So many bf16 are as exact as an f32; and so many where TF32 would be, too.
+EXACT_PARTS, ROUNDED_PARTS = 3, 2
+HALF_BYTES = 2
+
+
+class Work(Enum):
+    """`POINTS` of scores, `ROWS` reduced along the blocks in turn, `PRODUCT` of scores with a matrix."""
+
+    POINTS = auto()
+    ROWS = auto()
+    PRODUCT = auto()
+
+
+@dataclass(frozen=True)
+class PlannedNest:
+    """A nest of the group.
+
+    Attributes:
+        own, turn: its variables along the rows of warps, and along the blocks in turn.
+        product: the product on tensor cores, if it has one.
+        parts: scores are multiplied as the sum of so many numbers of 16 bits; 0 where they stay as they are.
+    """
+
+    nest: NestOp
+    work: Work
+    own: str
+    turn: str
+    product: Contraction | None = None
+    parts: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A group whose scores fit into registers, in blocks of `rows` x `columns`; a turn has the columns."""
+
+    nests: list[PlannedNest]
+    wide: set[SSAValue]
+    turn: tuple[str, int]
+    rows: int
+    columns: int
+    own_axis: int
+
+
+def plan(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) -> Plan | None:
+    """How scores stay in registers; None where they cannot."""
+    turns = [(name, size) for name, size in group.space.data if name in group.clashing]
+    inside = [node.result for node in group.nodes]
+    wide = {node for node in inside if len(memref_shape(node)) == 2}
+    shapes = {memref_shape(node) for node in wide}
+    own_axes = {axis for nest in group.nests if (axis := own_axis(nest, wide)) is not None}
+    if len(turns) != 1 or len(shapes) != 1 or len(own_axes) != 1:
+        return None
+    (shape,), (axis,) = shapes, own_axes
+    if any(memref_shape(node) != (shape[axis],) for node in inside if node not in wide):
+        return None
+    found = [planned(nest, wide, axis, options.tensor_types) for nest in group.nests]
+    nests = [one for one in found if one is not None]
+    made = Plan(nests, wide, turns[0], shape[axis], shape[1 - axis], axis)
+    fits = len(nests) == len(found) and keeps_all(nests, {*inside, *(one.node for one in kept)})
+    return made if fits and has_room(made) else None
+
+
+def keeps_all(nests: Sequence[PlannedNest], known: set[SSAValue]) -> bool:
+    """Whether nests store to nodes of the group and to accumulators only."""
+    ops = [op for one in nests for op in operations(one.nest.body.block)]
+    return all(op.node in known for op in ops if isinstance(op, StoreOp))
+
+
+def has_room(plan: Plan) -> bool:
+    """Whether warps have whole fragments, and their registers room for what they keep."""
+    warps, rest = divmod(plan.rows, ROWS)
+    if rest or not 0 < warps <= WARPS or plan.columns % (2 * COLUMNS):
+        return False
+    sums = 0
+    for one in plan.nests:
+        if one.work is Work.PRODUCT:
+            ((_, features),) = [(n, size) for n, size in one.nest.space.data if n != one.own]
+            if features % COLUMNS:
+                return False
+            sums += features // COLUMNS * 4
+    is_packed = all(element_bytes(one.product.right.node) == HALF_BYTES for one in plan.nests if one.product)
+    most = FEWER_REGISTERS if any(map(is_unpacked, plan.nests)) else REGISTERS
+    return sums + (2 if is_packed else 3) * plan.columns // COLUMNS * 4 <= most
+
+
+def is_unpacked(one: PlannedNest) -> bool:
+    """Whether a nest reads scores of 16 bits one by one: each then has a register for itself."""
+    loads = [op for op in operations(one.nest.body.block) if isinstance(op, LoadOp)]
+    return one.work is not Work.PRODUCT and any(
+        len(memref_shape(op.node)) == 2 and element_bytes(op.node) == HALF_BYTES and not is_operand(op, one)
+        for op in loads
+    )
+
+
+def is_operand(op: LoadOp, one: PlannedNest) -> bool:
+    return one.product is not None and op in (one.product.left, one.product.right)
+
+
+def own_axis(nest: NestOp, wide: set[SSAValue]) -> int | None:
+    """The axis of scores along which a nest does not reduce, if it reduces along the other one."""
+    at, names = place(nest, wide), set(nest.space.names)
+    inside = [] if at is None else [axis for axis, index in enumerate(at) if index.variable in names]
+    return inside[0] if len(inside) == 1 else None
+
+
+def place(nest: NestOp, wide: set[SSAValue]) -> Map | None:
+    """Where a nest touches scores, if it does at one place, by two of its variables."""
+    ops = [op for op in operations(nest.body.block) if isinstance(op, LoadOp | StoreOp)]
+    maps = {op.indices.data for op in ops if op.node in wide}
+    if len(maps) != 1 or any(op.positions for op in ops):
+        return None
+    (at,) = maps
+    return at if len({index.variable for index in at} - {None}) == 2 else None
+
+
+def planned(nest: NestOp, wide: set[SSAValue], axis: int, types: Types) -> PlannedNest | None:
+    """A nest with how it uses scores; None where that is nothing known."""
+    at = place(nest, wide)
+    ops = list(nest.body.block.ops)
+    reduces = [op for op in ops if isinstance(op, ReduceOp)]
+    if at is None or any(op.regions for op in ops if op not in reduces) or len(reduces) > 1:
+        return None
+    own, turn = at[axis].variable, at[1 - axis].variable
+    assert own is not None
+    assert turn is not None
+    names = set(nest.space.names)
+    if names == {own, turn}:
+        return points(nest, own, turn, reduces, types)
+    if len(reduces) != 1 or reduces[0].space.names != (turn,) or reduces[0].where is not None:
+        return None
+    if any(isinstance(op, ReduceOp) for op in operations(reduces[0].body.block)):
+        return None
+    if names == {own}:
+        return PlannedNest(nest, Work.ROWS, own, turn)
+    return weighted(nest, own, turn, wide, types) if own in names and len(names) == 2 else None
+
+
+def points(
+    nest: NestOp, own: str, turn: str, reduces: Sequence[ReduceOp], types: Types
+) -> PlannedNest | None:
+    """Points of scores, of which each may be a sum of products for tensor cores."""
+    if not reduces:
+        return PlannedNest(nest, Work.POINTS, own, turn)
+    found = find_contraction(nest)
+    if found is None or found.reduce is not reduces[0] or {found.row, found.column} != {own, turn}:
+        return None
+    if not fits_tensor_cores(found, types) or len(found.reduce.space.data) != 1:
+        return None
+    fragments = FRAGMENTS[type(element_type(found.left.node))]
+    fits = found.reduce.space.data[0][1] % fragments.depth == 0 and fragments.sums == found.reduce.result.type
+    is_float = element_type(found.left.node).__class__ in (Float32Type, *half_types())
+    return PlannedNest(nest, Work.POINTS, own, turn, found) if fits and is_float else None
+
+
+def half_types() -> Types:
+    """The types of which two elements share a register."""
+    return [type for type, fragments in FRAGMENTS.items() if fragments.pack > 1]
+
+
+def weighted(nest: NestOp, own: str, turn: str, wide: set[SSAValue], types: Types) -> PlannedNest | None:
+    """A product of scores with a matrix for tensor cores."""
+    found = find_contraction(nest)
+    if found is None or found.k != turn:
+        return None
+    scores, other = scores_first(found, wide)
+    if scores.node not in wide or other.node in wide:
+        return None
+    if fits_tensor_cores(found, types):
+        return PlannedNest(nest, Work.PRODUCT, own, turn, found)
+    one, two = (element_type(load.node).__class__ for load in (scores, other))
+    if one is not Float32Type or two is not BFloat16Type or two not in types or not is_sum_of_products(found):
+        return None
+    parts = ROUNDED_PARTS if Float32Type in types else EXACT_PARTS
+    return PlannedNest(nest, Work.PRODUCT, own, turn, found, parts)
+
+
+def scores_first(found: Contraction, wide: set[SSAValue]) -> tuple[LoadOp, LoadOp]:
+    """The loads of a product, that of scores first."""
+    return (found.left, found.right) if found.left.node in wide else (found.right, found.left)

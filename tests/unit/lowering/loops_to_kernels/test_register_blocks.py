@@ -1,0 +1,116 @@
+"""Attention on tensor cores as kernels whose scores stay in the registers of warps."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.attention import Array, numbers
+from support.cuda_on_cpu import FakeDriver, install
+from support.ptx.memory import Counts
+
+import ocannl as oc
+from ocannl import nn
+from ocannl.dialects.kernel import BarrierOp, CopyOp, LaunchOp
+from ocannl.dialects.kernel.launch import SharedOp
+from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.lowering.pipelines import parse_text
+from ocannl.runtime.cuda.ptxas import find_ptxas
+
+LENGTH, HEADS, FEATURES = 256, 2, 32
+# How far results are from those of a CPU, relative to the greatest: rounded operands, and exact ones.
+TOLERANCES = {"mixed": 2e-2, "halves": 5e-5, "tf32": 4e-3}
+# The kernels whose scores are in registers, forward and with gradients: products of two types have others.
+KERNELS = {"mixed": (1, 3), "halves": (1, 1), "tf32": (1, 3)}
+
+
+def layer(ctx: oc.Context) -> tuple[oc.Routine, list[Array]]:
+    """The gradients of the parameters of a layer whose products are in bf16, and its softmax in f32."""
+    x = oc.data(numbers(1, LENGTH, HEADS * FEATURES, seed=1), label="x", axes="bbo")
+    with oc.precision(oc.float32, compute=oc.bfloat16):
+        y = nn.decoder_only(1, HEADS, FEATURES, FEATURES, 64)(x)
+    loss = (oc.cast(y, oc.float32) ** 2).sum()
+    results = oc.grad(loss, list(oc.params(loss).values()))
+    step = ctx.compile(sum((oc.forward(result) for result in results), oc.Code()), name="step")
+    ctx.init_params(loss, seed=1)
+    step()
+    return step, [np.asarray(ctx[result]).astype(np.float32) for result in results]
+
+
+def attention(ctx: oc.Context, kind: str, gradients: bool) -> tuple[oc.Routine, list[Array]]:
+    """Causal attention, or the gradients of its squares: all in bf16 but for sums, with weights in f32, or
+    with products of TF32.
+    """
+    dtype = np.float32 if kind == "tf32" else ml_dtypes.bfloat16
+    arrays = [numbers(1, LENGTH, HEADS, FEATURES, seed=seed).astype(dtype) for seed in range(3)]
+    if kind == "mixed":
+        leaves = [oc.data(array, axes="bboo", label=n) for array, n in zip(arrays, "qkv", strict=True)]
+    else:
+        leaves = [oc.node(n, batch=(1, LENGTH), output=(HEADS, FEATURES), dtype=dtype) for n in "qkv"]
+        for node, array in zip(leaves, arrays, strict=True):
+            ctx[node] = array
+    y = nn.dot_product_attention(*leaves, nn.causal_mask())
+    y = oc.cast(y, oc.float32)
+    results = oc.grad((y * y).sum(), leaves) if gradients else [y]
+    step = ctx.compile(sum((oc.forward(result) for result in results), oc.Code()), name="step")
+    step()
+    return step, [np.asarray(ctx[result]).astype(np.float32) for result in results]
+
+
+def check_near(found: list[Array], kind: str, gradients: bool) -> None:
+    _, expected = attention(oc.Context.cpu(threads=1), kind, gradients)
+    for left, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(left, right, rtol=0, atol=TOLERANCES[kind] * np.abs(right).max())
+
+
+def in_registers(step: oc.Routine) -> list[LaunchOp]:
+    launches = [op for op in parse_text(step.ir("kernels")).walk() if isinstance(op, LaunchOp)]
+    return [launch for launch in launches if "quarter" in launch.block.names]
+
+
+@pytest.mark.parametrize("kind", TOLERANCES)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_as_on_a_cpu(kind: str, gradients: bool):
+    """With checks for races; one barrier a turn, and shared memory has only what is copied."""
+    ctx = oc.Context.emulated_gpu(check=True, shuffle=1, tf32=kind == "tf32")
+    step, found = attention(ctx, kind, gradients)
+    check_near(found, kind, gradients)
+    launches = in_registers(step)
+    assert len(launches) == KERNELS[kind][gradients]
+    for launch in launches:
+        assert sum(isinstance(op, BarrierOp) for op in launch.walk()) == 1
+        assert sum(isinstance(op, MmaOp) for op in launch.walk()) >= 2
+        written = {op.target for op in launch.walk() if isinstance(op, CopyOp)}
+        assert all(op.result in written for op in launch.walk() if isinstance(op, SharedOp))
+
+
+@pytest.mark.parametrize("kind", ["mixed", "tf32"])
+def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
+    """Without bank conflicts."""
+    monkeypatch.setitem(globals(), "HEADS", 1)
+    driver = FakeDriver()
+    driver.counts = Counts()
+    install(monkeypatch, driver)
+    _, found = attention(oc.Context.cuda(tf32=kind == "tf32"), kind, True)
+    check_near(found, kind, True)
+    assert not driver.counts.conflicts(looped=True)
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a"])
+@pytest.mark.parametrize("kind", ["mixed", "tf32", "layer"])
+def test_nothing_is_spilled(kind: str, arch: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(globals(), "FEATURES", 64)
+    ctx = oc.Context.emulated_gpu(arch=arch, tf32=kind == "tf32")
+    step, _ = layer(ctx) if kind == "layer" else attention(ctx, kind, True)
+    rows = [line for line in step.assemble().splitlines() if " quarter=4" in line]
+    assert len(rows) == (3 if kind == "layer" else 2)
+    assert all(row.split()[-1] == "0" for row in rows)
+
+
+def test_layer():
+    step, found = layer(oc.Context.emulated_gpu(check=True, shuffle=1))
+    assert len(in_registers(step)) == 3
+    _, expected = layer(oc.Context.cpu(threads=1))
+    for left, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(left, right, rtol=0, atol=2e-2 * np.abs(right).max())
