@@ -35,6 +35,7 @@ from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonS
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
 from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
+from ocannl.passes.loops.fuse_sums import FuseSumsPass
 from ocannl.passes.loops.gather_windows import GatherWindowsPass
 from ocannl.passes.loops.hoist_from_loops import HoistFromLoopsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
@@ -117,7 +118,8 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
 ON_METAL_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
-    *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, UnfoldWindowsPass, SplitKPass, FuseRowsPass),
+    *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, UnfoldWindowsPass, SplitKPass),
+    *(FuseSumsPass, FuseRowsPass),
     *(WithOptions(OverlapCollectivesPass, (("kernels", True),)), PlanMemoryPass),
 )
 

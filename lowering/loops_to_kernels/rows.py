@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear
@@ -14,6 +14,7 @@ from ocannl.dialects.kernel import CombineOp, block_reduction
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
+from ocannl.lowering.loops_to_kernels.joint_reductions import is_joint, name_alike, one_loop
 from ocannl.passes.analysis.nests import operations, points
 from ocannl.passes.analysis.shared_reductions import (
     ReductionLanes,
@@ -42,7 +43,8 @@ def row_reductions(nest: NestOp) -> LaunchOp | None:
     place_variables(draft, nest, lanes, lane)
     ops = detached(nest)
     draft.substitute(ops)
-    body = combine_all([op for op in ops if op in first], set(shared), draft, lane, lanes.count)
+    combine = combine_jointly if is_joint(shared, first) else combine_all
+    body = combine([op for op in ops if op in first], set(shared), draft, lane, lanes.count)
     epilogue = [op for op in ops if op not in first]
     launch = draft.launch(nest, [*body, *guarded([Bound(Linear.var(lane), 1)], epilogue)])
     add_scratch(launch)
@@ -71,11 +73,35 @@ def combine_all(
         body.append(op)
         if isinstance(op, ReduceOp) and op in shared:
             share(op, draft, lane, count)
-            combined = CombineOp(op.accum.data, op.result, lane)
-            op.result.replace_all_uses_with(combined.result)
-            combined.operands = [op.result]
-            body.append(combined)
+            body.append(combined(op.accum.data, op.result, lane))
     return body
+
+
+def combine_jointly(
+    ops: Sequence[Operation], shared: set[ReduceOp], draft: Draft, lane: str, count: int
+) -> list[Operation]:
+    """The same, with one loop for all reductions, none of which needs another one."""
+    reduces = [op for op in ops if isinstance(op, ReduceOp) and op in shared]
+    space = name_alike(reduces)
+    name, size = shared_variable(reduces[0]), shared_size(reduces[0])
+    step = draft.names.fresh(f"{name}_step")
+    value = Linear.of({step: count, lane: 1})
+    for reduce in reduces:
+        substitute_indices(operations(reduce.body.block), {name: value})
+    space = tuple((step, -(-size // count)) if n == name else (n, s) for n, s in space)
+    loop, totals = one_loop(reduces, space, [Bound(value, size)] if size % count else [])
+    combines = [
+        combined(op.accum.data, total.result, lane) for op, total in zip(reduces, totals, strict=True)
+    ]
+    return [*(op for op in ops if op not in shared), *loop, *totals, *combines]
+
+
+def combined(accum: str, value: SSAValue, lane: str) -> CombineOp:
+    """The combination of a value that threads have parts of, in place of it."""
+    op = CombineOp(accum, value, lane)
+    value.replace_all_uses_with(op.result)
+    op.operands = [value]
+    return op
 
 
 def share(reduce: ReduceOp, draft: Draft, lane: str, count: int) -> None:

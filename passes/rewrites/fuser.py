@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -15,6 +16,9 @@ from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import Accesses, Cell, Step, cell, with_reduced
 from ocannl.passes.rewrites.indices import rename
 
+# Whether the fusion of two nests pays.
+Profit: TypeAlias = Callable[[NestSummary, NestSummary, Renaming], bool]
+
 # The nests over equal spaces that are tried as partners of one nest, nearest first.
 PARTNERS_TRIED = 8
 
@@ -25,9 +29,10 @@ class Fuser:
     A nest moves no further than to the nearest nest or loop that it depends on, or that depends on it.
     """
 
-    def __init__(self, func: FuncOp, upwards: bool) -> None:
+    def __init__(self, func: FuncOp, upwards: bool, pays: Profit = is_worthwhile) -> None:
         self.func = func
         self.upwards = upwards
+        self.pays = pays
         self.groups: list[NestSummary | None] = []
         """The steps that it has visited; None stands for one with which nothing is fused."""
         self.by_signature: dict[tuple[int, ...], list[int]] = {}
@@ -61,7 +66,7 @@ class Fuser:
             target = self.groups[position]
             assert target is not None
             renaming = legal_renaming(target, group)
-            if renaming is not None and is_worthwhile(target, group, renaming):
+            if renaming is not None and self.pays(target, group, renaming):
                 self._merge(target, group, renaming)
                 return position
         return None

@@ -114,6 +114,7 @@ def test_pipelines_are_as_the_pages_say():
         "gather-windows",
         "unfold-windows",
         "split-k",
+        "fuse-sums",
         "fuse-rows",
         "overlap-collectives",
         "plan-memory",

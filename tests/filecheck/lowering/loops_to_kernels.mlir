@@ -118,6 +118,39 @@ loops.func @rows {
 // CHECK-NEXT:        %t = math.sqrt [[SUM]] : f32
 // CHECK-NEXT:        loops.store %t, %y[i]
 
+// Two reductions of the same columns are one loop, which loads what both need once.
+loops.func @both {
+  %x = assign.node "x" constant : memref<100x32xf32>
+  %y = assign.node "y" on_device : memref<32xf32>
+  %z = assign.node "z" on_device : memref<32xf32>
+  loops.nest "y .. z" (j = 32) {
+    %s = loops.reduce add (i = 100) : f32 {
+      %l = loops.load %x[i, j]
+      loops.yield %l
+    }
+    loops.store %s, %y[j]
+    %m = loops.reduce max (k = 100) : f32 {
+      %l2 = loops.load %x[k, j]
+      loops.yield %l2
+    }
+    loops.store %m, %z[j]
+  }
+}
+// CHECK-LABEL: loops.func @both {
+// CHECK:         kernel.launch "y .. z" grid (j_block = 4) block (lane = 32, j_thread = 8) {
+// CHECK:           [[S:%.*]] = kernel.own memref<1xf32>
+// CHECK:           [[M:%.*]] = kernel.own memref<1xf32>
+// CHECK:           kernel.for (i_step = 4) {
+// CHECK-NEXT:        kernel.where 32*i_step + lane < 100 {
+// CHECK-NEXT:          [[L:%.*]] = loops.load %x[32*i_step + lane, 8*j_block + j_thread]
+// CHECK-NEXT:          loops.load [[S]][0]
+// CHECK:               loops.store %{{.*}}, [[S]][0]
+// CHECK-NEXT:          loops.load [[M]][0]
+// CHECK:               loops.store %{{.*}}, [[M]][0]
+// CHECK:           [[T:%.*]] = loops.load [[S]][0]
+// CHECK:           kernel.combine add [[T]] across (lane)
+// CHECK:           kernel.combine max
+
 // The sum over a column: neighbours stand beside each other in a row, and combine through shared memory.
 loops.func @columns {
   %x = assign.node "x" constant : memref<4096x32xf32>
