@@ -310,7 +310,8 @@ class DeviceKernel(ThreadEmitter):
 
     def wait_products(self, op: WaitProductsOp) -> None:
         if self.products:
-            assembly(self.b, warpgroups.WAIT.format(op.pending.data), "", "")
+            pending = op.pending.data * min(product.commits for product in self.products.values())
+            assembly(self.b, warpgroups.WAIT.format(pending), "", "")
 
     def accumulate(self, op: ReduceOp, start: Sequence[str] | None = None) -> list[str]:
         sums = super().accumulate(op, start)
@@ -324,15 +325,18 @@ class DeviceKernel(ThreadEmitter):
             return
         ((step, steps),), mma = op.space.data, product.product
         described = [m.load for m in (product.left, product.right) if m is not None]
-        fragments: list[list[str]] = []
+        sums, right = list(results.values()), "" if product.left else self.describe(product.right, 1)
         for number in range(steps):
             self.positions[step] = Position(None, number)
+            if product.left is None and mma.is_async:
+                assembly(self.b, warpgroups.WAIT.format(steps - 1), "", "")
             self.emit_ops(inner for inner in op.body.block.ops if inner not in (*described, mma))
             if product.left is None:
-                fragments.append(self.left_registers(mma))
-        left = fragments if product.left is None else self.describe(product.left, product.groups)
-        right = self.describe(product.right, 1)
-        sums = warpgroups.multiply(self.b, product, left, right, list(results.values()))
+                left = self.left_registers(mma)
+                sums = warpgroups.multiply_registers(self.b, product, left, right, number, sums)
+        if product.left is not None:
+            starts = self.describe(product.left, product.groups), self.describe(product.right, 1)
+            sums = warpgroups.multiply(self.b, product, *starts, sums)
         results.update(zip(results, sums, strict=True))
 
     def left_registers(self, op: MmaOp) -> list[str]:

@@ -25,6 +25,7 @@ from ocannl.lowering.llvm.builder import FunctionBuilder
 WARPS, MOST_COLUMNS = 4, 256
 GROUP = WARPS * WARP
 TYPES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "tf32"}
+FENCE, COMMIT = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 WAIT = "wgmma.wait_group.sync.aligned {};"
 DONE = WAIT.format(0)
 # Fields of the description of a matrix, in units of 16 bytes, and that it is swizzled by 128 bytes.
@@ -90,6 +91,14 @@ class WarpgroupProduct:
     groups: int
     columns: int
 
+    @property
+    def commits(self) -> int:
+        """The groups of instructions that the products of a tile are.
+
+        Where threads load the left operand, they wait for those of a step before they load for the next such.
+        """
+        return self.steps if self.left is None else 1
+
 
 def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
     """The product that a reduction is, if warpgroups have an instruction for it."""
@@ -109,19 +118,12 @@ def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
     row = Linear.of({across: 1, product.rows.data: COLUMNS, warp: ROWS})
     left = matrix_of(launch, product.left, deep, row)
     right = matrix_of(launch, product.right, deep, column_of(launch, product, across))
-    if right is None or (left is None and not may_be_in_registers(product)):
+    if right is None or (left is None and not is_f32(product)):
         return None
     columns = COLUMNS * dict(launch.registers.data).get(tile_name(launch, product) or "", 1)
     if columns > MOST_COLUMNS:
         return None
     return WarpgroupProduct(reduce, product, left, right, steps, warps // WARPS, columns)
-
-
-def may_be_in_registers(product: MmaOp) -> bool:
-    """Whether threads load the left operand, which nobody else describes; products in flight would read
-    registers that change.
-    """
-    return is_f32(product) and not product.is_async
 
 
 def is_f32(product: MmaOp) -> bool:
@@ -178,41 +180,56 @@ def described(b: FunctionBuilder, matrix: Matrix, start: str) -> str:
 
 
 def multiply(
-    b: FunctionBuilder,
-    found: WarpgroupProduct,
-    left: str | Sequence[Sequence[str]],
-    right: str,
-    sums: Sequence[str],
+    b: FunctionBuilder, found: WarpgroupProduct, left: str, right: str, sums: Sequence[str]
 ) -> list[str]:
-    """Adds the products of all steps to the sums of a thread, and waits for them unless they are async.
+    """Adds the products of all steps to the sums of a thread, and waits for them unless they are async. The
+    operands are descriptions of matrices.
 
-    An operand is the description of a matrix, or the left one the registers of each step. That is one piece
-    of text: between products and the wait for them nothing may touch the sums, but for products of the same
-    shape.
+    That is one piece of text: between products and the wait for them nothing may touch the sums, but for
+    products of the same shape.
     """
-    count, type = len(sums), TYPES[type_of(found)]
-    names = ", ".join(f"${k}" for k in range(count))
-    lines = ["wgmma.fence.sync.aligned;"]
-    operands: list[str] = []
-
-    def place(value: str) -> str:
-        operands.append(value)
-        return f"${2 * count + len(operands) - 1}"
-
-    shape = f"m{WARPS * ROWS}n{found.columns}k{found.product.fragments.depth}.f32.{type}.{type}"
+    assert found.left is not None
+    lines, operands = [FENCE], list[str]()
     for step in range(found.steps):
-        if isinstance(left, str):
-            assert found.left is not None
-            first = place(f"i64 {moved(b, found.left, left, step)}")
-        else:
-            first = f"{{{', '.join(place(f'i32 {register}') for register in left[step])}}}"
-        second = place(f"i64 {moved(b, found.right, right, step)}")
-        modes = ", ".join(("1", "1", "1", *turns(found)))
-        lines.append(f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {first}, {second}, {modes};")
-    lines.append("wgmma.commit_group.sync.aligned;")
+        pair = ((found.left, left), (found.right, right))
+        taken = [f"i64 {moved(b, matrix, first, step)}" for matrix, first in pair]
+        lines.append(instruction(found, len(operands), f"${2 * len(sums) + len(operands)}", len(sums)))
+        operands += taken
+    lines.append(COMMIT)
     if not found.product.is_async:
         lines.append(DONE)
     return in_place(b, lines, sums, operands)
+
+
+def multiply_registers(
+    b: FunctionBuilder,
+    found: WarpgroupProduct,
+    left: Sequence[str],
+    right: str,
+    step: int,
+    sums: Sequence[str],
+) -> list[str]:
+    """Adds the products of a step, a group, whose left operand is in registers; waits for all after the last
+    step unless they are async.
+    """
+    count = len(sums)
+    first = f"{{{', '.join(f'${2 * count + k}' for k in range(len(left)))}}}"
+    lines = [FENCE, instruction(found, len(left) - 1, first, count), COMMIT]
+    if step == found.steps - 1 and not found.product.is_async:
+        lines.append(DONE)
+    return in_place(
+        b, lines, sums, [*(f"i32 {r}" for r in left), f"i64 {moved(b, found.right, right, step)}"]
+    )
+
+
+def instruction(found: WarpgroupProduct, before: int, left: str, count: int) -> str:
+    """A product of text whose sums are the first operands, and whose right one comes next after `left`."""
+    type = TYPES[type_of(found)]
+    names = ", ".join(f"${k}" for k in range(count))
+    shape = f"m{WARPS * ROWS}n{found.columns}k{found.product.fragments.depth}.f32.{type}.{type}"
+    modes = ", ".join(("1", "1", "1", *turns(found)))
+    right = f"${2 * count + before + 1}"
+    return f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {left}, {right}, {modes};"
 
 
 def moved(b: FunctionBuilder, matrix: Matrix, first: str, step: int) -> str:

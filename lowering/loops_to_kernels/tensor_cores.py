@@ -262,9 +262,7 @@ def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options:
             for o in tile_operands(found, tiles, depth)
         ]
         stages = min(WARPGROUP_STAGES, most // stage_bytes(depth, operands))
-        # What products in flight have in registers would be overwritten.
-        in_flight = len(shared) == len(operands)
-        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=in_flight)
+        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=True)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]

@@ -43,11 +43,13 @@ class Flight:
     Attributes:
         group: the number of the group that it belongs to, in each thread.
         read: places in shared memory that it reads, and what was there.
+        registers: those that it reads, and what is in them in each thread.
     """
 
     threads: Array
     group: Array
     read: list[tuple[Array, Array]]
+    registers: list[tuple[str, Array]]
 
 
 @dataclass
@@ -59,7 +61,6 @@ class Products:
         groups: how many groups each thread has ended.
         flying: by the names of registers, the sums that they will have, an element a thread.
         last: by these names, the last group that adds to them in each thread; -1 if there is none.
-        held: registers that are operands, of which threads, and what is in them.
     """
 
     fenced: Array
@@ -67,7 +68,6 @@ class Products:
     flying: dict[str, Array] = field(default_factory=dict[str, Array])
     last: dict[str, Array] = field(default_factory=dict[str, Array])
     flights: list[Flight] = field(default_factory=list[Flight])
-    held: list[tuple[str, Array, Array]] = field(default_factory=list[tuple[str, Array, Array]])
 
 
 def places_of(descriptor: Array, rows: Array, is_transposed: bool, size: int) -> Array:
@@ -142,9 +142,10 @@ def multiply(machine: Machine, op: Instruction) -> None:
     assert np.all(products.fenced[active]), "registers are not fenced before a product"
     firsts = active.reshape(-1, WARP)[:, 0]
     read: list[tuple[Array, Array]] = []
+    registers: list[tuple[str, Array]] = []
     if isinstance(left, tuple):
-        x = fragments([machine.value(name, "b32") for name in left], type)
-        products.held += [(str(name), active, machine.value(name, "b32")) for name in left]
+        registers = [(str(name), machine.value(name, "b32")) for name in left]
+        x = fragments([found for _, found in registers], type)
     else:
         own = machine.lanes[firsts].astype(np.int64) // WARP % 4 * 16
         rows = own[:, None] + np.arange(16)
@@ -154,7 +155,7 @@ def multiply(machine: Machine, op: Instruction) -> None:
     _, some, which = np.unique(blocks, axis=0, return_index=True, return_inverse=True)
     rows = np.broadcast_to(np.arange(columns), (len(some), columns))
     w = matrices(machine, firsts[some], described[some], rows, bool(right_turned), type, read)
-    products.flights.append(Flight(active, products.groups[active], read))
+    products.flights.append(Flight(active, products.groups[active], read, registers))
     total = x @ w[which.reshape(-1)].transpose(0, 2, 1)
     for k, name in enumerate(result):
         part = total[:, G + 8 * (k // 2 % 2), 8 * (k // 4) + 2 * T + k % 2].reshape(-1)
@@ -203,11 +204,12 @@ def wait(machine: Machine, op: Instruction) -> None:
         assert not np.any(is_over) or all(
             np.array_equal(bytes.view(found.dtype)[p], found) for p, found in flight.read
         ), "operands of a product are overwritten before the wait for it"
+        for name, found in flight.registers:
+            assert np.array_equal(
+                machine.registers[name].view(np.uint32)[flight.threads[is_over]], found[is_over]
+            ), "a register of a product is overwritten before the wait for it"
+        flight.registers = [(name, found[~is_over]) for name, found in flight.registers]
         flight.threads, flight.group = flight.threads[~is_over], flight.group[~is_over]
-    for name, threads, found in products.held:
-        kept = machine.registers[name].view(np.uint32)[threads]
-        assert np.array_equal(kept, found), "a register of a product is overwritten before the wait for it"
-    products.held = [one for one in products.held if not np.all(np.isin(one[1], active))]
     products.flights = [flight for flight in products.flights if len(flight.threads)]
     for name, last in products.last.items():
         is_over = (last >= 0) & (last <= done)

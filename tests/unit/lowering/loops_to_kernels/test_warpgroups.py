@@ -145,6 +145,17 @@ def test_products_in_flight(only: Any):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-3)
 
 
+def test_registers_of_products_in_flight(only: Any):
+    """Threads load into them again when the products of the same step of the tile before are done."""
+    only(WARPGROUP_TILES[-1])
+    sizes = (64, 64, 9 * 32)
+    text = ptx_text(lowered(product(sizes, "f32", w="i, o"), warpgroups=True), ARCH)
+    assert text.count("wgmma.wait_group.sync.aligned 3;") == 4
+    found, _ = arrays(sizes, "f32", "b, i", "i, o")
+    with pytest.raises(AssertionError, match="a register of a product is overwritten"):
+        run_ptx(text.replace("wait_group.sync.aligned 3;", "wait_group.sync.aligned 7;"), found)
+
+
 def copied_in_bulk(module: ModuleOp) -> set[bool]:
     return {op.is_bulk for op in module.walk() if isinstance(op, CopyOp)}
 
