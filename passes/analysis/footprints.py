@@ -10,7 +10,7 @@ from functools import cached_property
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map
-from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of, position_sizes
 from ocannl.passes.analysis.cache_lines import LINE
@@ -32,6 +32,8 @@ class AccessFootprint:
     strides: dict[str, int]
     bytes: int
     is_reduced: bool
+    most: float = math.inf
+    """The bytes of the node, where positions are found at run time."""
 
     @staticmethod
     def of(op: LoadOp | StoreOp, reduced: set[str]) -> AccessFootprint:
@@ -40,7 +42,9 @@ class AccessFootprint:
         found = position_sizes(op) if op.positions else {}
         # Where the array has no elements, it has no strides.
         reach = sum(strides.pop(name, 0) * (size - 1) for name, size in found.items())
-        return AccessFootprint(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
+        most = element * math.prod(memref_shape(op.node)) if found else math.inf
+        is_reduced = not names_in(indices).isdisjoint(reduced)
+        return AccessFootprint(indices, strides, element + reach, is_reduced, most)
 
     def span(self, extents: Mapping[str, int]) -> int:
         """The cache footprint in bytes while variables run over the given extents, with the gaps between
@@ -55,7 +59,8 @@ class AccessFootprint:
 
     def size(self, extents: Mapping[str, int]) -> int:
         """The bytes touched while variables run over the given extents."""
-        return self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
+        touched = self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
+        return touched if touched <= self.most else int(self.most)
 
 
 @dataclass

@@ -255,9 +255,13 @@ class NestChain:
             summed = member.view.summed
             if summed is None or member.view.is_contraction or not member.sums_along(self.rows):
                 continue
+            along = {member.variables[row] for row in self.rows} & set(summed.space.names)
             for place in member.view.places_reduced:
+                # Along the longest stride blocks of rows follow each other in memory.
+                outermost = max(place.strides, key=lambda name: abs(place.strides[name]), default="")
                 size = place.size(member.view.sizes)
-                total += _fetch(size, FARTHEST) / 4 if is_far(size, target) else 0.0
+                if outermost in along and is_far(size, target):
+                    total += _fetch(size, FARTHEST) / 4
         return total
 
 

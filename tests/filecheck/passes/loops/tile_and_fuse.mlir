@@ -454,3 +454,64 @@ loops.func @vector_by_matrix {
     loops.store %0, %y[j]
   }
 }
+
+// -----
+
+// A sum over two axes of each row is not split: its parts would be read in another order than they lie in.
+// CHECK-LABEL: loops.func @vector_of_heads
+// CHECK-NOT:     loops.group
+// CHECK:         %{{.*}} = loops.reduce add (h = 12, d = 64) : f32 {
+loops.func @vector_of_heads {
+  %x = assign.node "x" on_device : memref<12x64xf32>
+  %w = assign.node "w" on_device : memref<768x12x64xf32>
+  %y = assign.node "y" on_device : memref<768xf32>
+  loops.nest "y" (o = 768) {
+    %0 = loops.reduce add (h = 12, d = 64) : f32 {
+      %1 = loops.load %x[h, d]
+      %2 = loops.load %w[o, h, d]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[o]
+  }
+}
+
+// -----
+
+// One position of a cache is written, and all of it is read: no more than it has, which stays in a cache of the core.
+// CHECK-LABEL: loops.func @one_position
+// CHECK-NOT:     loops.group
+// CHECK:         loops.nest "scores"
+loops.func @one_position {
+  %at = assign.node "at" on_device : memref<i32>
+  %q = assign.node "q" on_device : memref<12x64xf32>
+  %w = assign.node "w" on_device : memref<12x64x768xf32>
+  %x = assign.node "x" on_device : memref<768xf32>
+  %k = assign.node "k" local : memref<12x64xf32>
+  %keys = assign.node "keys" on_device : memref<64x12x64xf32>
+  %s = assign.node "s" on_device : memref<12x64xf32>
+  loops.nest "k" (h = 12, d = 64) {
+    %0 = loops.reduce add (i = 768) : f32 {
+      %1 = loops.load %w[h, d, i]
+      %2 = loops.load %x[i]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %k[h, d]
+  }
+  loops.nest "keys" (h = 12, d = 64) {
+    %0 = loops.load %at[]
+    %p, %inside = loops.position %0 below 64
+    %1 = loops.load %k[h, d]
+    loops.store %1, %keys[%p, h, d]
+  }
+  loops.nest "scores" (h = 12, t = 64) {
+    %0 = loops.reduce add (d = 64) : f32 {
+      %1 = loops.load %keys[t, h, d]
+      %2 = loops.load %q[h, d]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %s[h, t]
+  }
+}
