@@ -61,7 +61,7 @@ class FunctionBuilder:
         masks: the target stores some lanes of a vector as fast as all.
         compared: LLVM's names of the numbers of which it has maxima and minima that are NaN if an operand is.
         vector_bytes: the bytes of a vector register.
-        word_products: the instructions that the target has for products of words of four bytes.
+        word_products: the instructions that the target has for products of words: four bytes, or two of bf16.
         vector_registers: how many vector registers there are.
         checks: accesses are checked to be inside of their arrays.
         place: what follows the instructions that are emitted next: their place in the user's program.

@@ -69,7 +69,7 @@ class BlockedAccumulation(Accumulation):
         """How many numbers an accumulator adds up in some inner loops."""
         split, parts = self.reduction.levels[-1], self.groups
         if self.across is not None:
-            split, parts = self.across, self.groups * self.width
+            split, parts = self.across, self.groups * self.taken
         return math.prod([-(-level.size // parts) if level is split else level.size for level in levels])
 
     def first_blocked(self, levels: Sequence[Level]) -> tuple[Level, int]:
@@ -101,9 +101,9 @@ class BlockedAccumulation(Accumulation):
             self.add_blocks(inner)
             return ()
 
-        for segment in segments(level.size, self.width if is_across else 1):
+        for segment in segments(level.size, self.taken if is_across else 1):
             if is_across:
-                self.nest.lanes = Lanes(self.width, segment.extent)
+                self.nest.lanes = Lanes(self.taken, segment.extent)
             self.nest.run(level.variable, segment, body)
 
     def several_groups(

@@ -61,19 +61,55 @@ class NestEmitter(TileEmitter):
             return
         for segment in segments(level.size, self.extent(level.variable)):
             self.set_tile(level.variable, segment.extent)
-            self.run(level.variable, segment, body)
+            if segment.count > 1 and self.reads_apart(level.variable):
+                self.run_apart(level.variable, str(segment.start), segment.count, body)
+            else:
+                self.run(level.variable, segment, body)
 
     def run_block(self, block: Block, body: Callable[[], object]) -> None:
         """Emits `body` for the tiles of a task's block, and for the remainder where the last block ends."""
-        cut = block.cut
+        cut, tiles = block.cut, block.cut.block // block.cut.tile
         self.set_tile(cut.variable, cut.tile)
-        run_block(self.b, block, self.positions, body)
+        if tiles == 1 or not self.reads_apart(cut.variable):
+            run_block(self.b, block, self.positions, body)
+        elif cut.whole % cut.block == 0:
+            self.run_apart(cut.variable, block.start, tiles, body)
+        else:
+            size = self.b.emit(f"sub i64 {block.stop}, {block.start}")
+            for is_smaller in (False, True):
+                test = f"icmp {'ne' if is_smaller else 'eq'} i64 {size}, {cut.block}"
+                branch = self.b.open_branch(self.b.emit(test))
+                if is_smaller:
+                    run_block(self.b, block, self.positions, body)
+                else:
+                    self.run_apart(cut.variable, block.start, tiles, body)
+                self.b.close_branch(branch)
         if cut.remainder:
             branch = self.b.open_branch(self.b.emit(f"icmp eq i64 {block.stop}, {cut.whole}"))
             self.set_tile(cut.variable, cut.remainder)
             self.positions[cut.variable] = Position(None, cut.whole)
             body()
             self.b.close_branch(branch)
+
+    def reads_apart(self, variable: str) -> bool:
+        """Whether the tiles of a loop have rows that are apart: those of a large matrix, which is read once,
+        are then as many long streams, of which a hardware prefetcher runs ahead.
+        """
+        matrices = self.rows_ahead.values()
+        return (
+            variable == self.row_variable and bool(matrices) and all(rows.make_streams for rows in matrices)
+        )
+
+    def run_apart(self, variable: str, start: str, tiles: int, body: Callable[[], object]) -> None:
+        """Emits `body` for some tiles: the first has the first row of each of as many equal parts, and so
+        on.
+        """
+        loop = self.b.open_loop(start, self.b.emit(f"add i64 {start}, {tiles}"), 1)
+        self.positions[variable] = Position(loop.index, 0, self.b.depth)
+        self.rows_apart = tiles
+        body()
+        self.rows_apart = 1
+        self.b.close_loop(loop)
 
     def extent(self, variable: str) -> int:
         """How many points of a variable are in one tile."""

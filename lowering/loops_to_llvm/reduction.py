@@ -11,6 +11,7 @@ from ocannl.lowering.llvm.accumulators import across_lanes, combine, neutral
 from ocannl.lowering.llvm.builder import Position
 from ocannl.lowering.llvm.instructions import select
 from ocannl.lowering.llvm.types import value_type, vector
+from ocannl.lowering.loops_to_llvm.pair_sums import PAIR, PairProduct
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
 from ocannl.lowering.placement import Level, Reduction
@@ -21,6 +22,8 @@ UNROLLED = 4
 # The accumulators up to which a long loop takes 4 or 2 points at a time: the instructions of the loop itself
 # take the ports of 512-bit multiplications. It has so many points at least.
 BY_FOUR, BY_TWO, LONG = 8, 12, 64
+# The least lanes that an instruction for pairs has.
+LEAST_PAIRS = 4
 # With fewer registers, LLVM puts sums into those of broadcast numbers where each of these is multiplied once,
 # and stores others between the points of such a body.
 MANY_REGISTERS = 32
@@ -34,6 +37,8 @@ class Accumulation:
 
     Where the lanes are a variable of the reduction, or the schedule has several chains, each group of
     accumulators has its own part of the space; they are combined at the end, in a fixed order.
+
+    A lane takes one number of a factor in each step, or a pair.
     """
 
     def __init__(self, nest: TileEmitter, op: ReduceOp, reduction: Reduction) -> None:
@@ -41,10 +46,15 @@ class Accumulation:
         self.b = nest.b
         self.op = op
         self.accum = op.accum.data
-        self.reduction = reduction
         self.scalar = value_type(op.result.type)
         self.height = nest.height if reduction.rows else 1
         self.across = across_level(reduction, nest.lane_variable)
+        self.pairs = self.pair_product(reduction)
+        self.each = 1
+        if self.pairs is not None:
+            self.each, reduction = PAIR, self.pairs.without_widening(reduction)
+            self.across = reduction.levels[-1]
+        self.reduction = reduction
         self.groups = 1
         lanes = nest.lanes if reduction.lanes else Lanes()
         if self.across is not None:
@@ -52,13 +62,28 @@ class Accumulation:
             lanes = Lanes(lanes.width, lanes.width)
             if self.across is reduction.levels[-1]:
                 most = min(INDEPENDENT, INDEPENDENT_BYTES // (lanes.width * self.scalar.bytes))
-                self.groups = max(1, min(most // self.height, self.across.size // lanes.width))
+                most = min(most // self.height, self.across.size // (lanes.width * self.each))
+                self.groups = max(1, most)
         elif reduction.levels:
             self.groups = max(1, min(nest.chains, reduction.levels[-1].size))
         self.width = lanes.width
         self.type = vector(self.scalar, self.width if self.width > 1 else 0)
         self.kept = self.groups
         """The groups whose accumulators loops carry."""
+
+    def pair_product(self, reduction: Reduction) -> PairProduct | None:
+        """The product whose factors lanes take in pairs, if it has as many as fill a vector of sums."""
+        if self.across is None or self.across is not reduction.levels[-1]:
+            return None
+        width = Lanes.of(max(1, self.nest.lane_extent)).width
+        if width < LEAST_PAIRS or self.across.size < PAIR * width:
+            return None
+        return PairProduct.of(self.nest, reduction)
+
+    @property
+    def taken(self) -> int:
+        """How many numbers along a loop a vector takes in a step."""
+        return self.width * self.each
 
     @property
     def start(self) -> list[str]:
@@ -150,7 +175,7 @@ class Accumulation:
 
     def accumulate_across(self, level: Level, inner: Sequence[Level], values: Sequence[str]) -> Sequence[str]:
         """Runs a vectorized loop with several accumulators, and a masked step for the remainder."""
-        nest, width, done = self.nest, self.width, 0
+        nest, width, done = self.nest, self.taken, 0
         for segment in segments(level.size, width * self.groups):
             if segment.extent == width * self.groups:
                 nest.lanes = Lanes(width, width)
@@ -191,13 +216,16 @@ class Accumulation:
 
     def active(self, results: Sequence[str], values: Sequence[str]) -> list[str]:
         """The results in the lanes that count, and the values in the others."""
-        if self.across is None or not self.nest.lanes.masked:
+        # Of pairs that do not count, the products are 0.
+        if self.across is None or not self.nest.lanes.masked or self.pairs is not None:
             return list(results)
         mask = self.nest.lanes.mask
         return [select(self.b, mask, new, old, self.type) for new, old in zip(results, values, strict=True)]
 
     def step_row(self, row: int, value: str) -> str:
         nest, type = self.nest, self.type
+        if self.pairs is not None:
+            return self.pairs.added(nest, row, value, self.width)
         if self.reduction.product is None:
             return combine(self.b, self.accum, value, self.contribution(row), type)
         x, y = (nest.row(nest.values[v], row, type.width) for v in self.reduction.product.operands)

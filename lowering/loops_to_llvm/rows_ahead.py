@@ -1,6 +1,7 @@
 """Prefetches of the rows of a large matrix, one register tile ahead.
 
-The rows of a tile are as many streams, too short for a hardware prefetcher to run ahead of them.
+The rows of a tile are as many streams. Where they are neighbours, they are too short for a hardware
+prefetcher to run ahead of them; where they are apart, each goes on in the next tile.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.index.memref import element_bytes, memref_shape
+from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
 from ocannl.dialects.loops import FuncOp, LoadOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.placement import Placement
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import declaration, nodes
@@ -23,22 +25,45 @@ from ocannl.passes.analysis.word_products import DEPTH, word_product
 # Of arrays of fewer bytes the last cache is near enough, unless a routine is given as many in arrays of at
 # least PART.
 FAR, PART = 2**23, 2**18
+# The bytes that a stream of rows is prefetched ahead, at least; and those of rows that are too short to be
+# streams by themselves, between such of which many make none and such that are long.
+AHEAD, SHORT, LONG = 2**10, 2**10, 2**13
 # The bytes of a way of a first-level cache, and how many rows of two tiles may meet in a set, which has other
 # lines too.
 WAY, ROOM = 2**12, 3
 
 
-def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, int]:
-    """The distances, in elements, from each row of a tile to the same row of the next one, for loads of large
-    arrays whose rows are contiguous along the lanes of a reduction, and which each tile reads anew: of a
-    matrix that a product with a vector reads once.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a matrix that are read one after the other: elements from one to the next, and their bytes.
+    Those of integers are decoded, which takes longer than to read them.
+    """
+
+    stride: int
+    bytes: int
+    is_float: bool
+
+    @property
+    def make_streams(self) -> bool:
+        """Whether rows that are apart are read faster than neighbours."""
+        return self.is_float and SHORT <= self.bytes < LONG
+
+    def distance(self, height: int, apart: int) -> int:
+        """How far away, in elements, what a later tile reads in place of the same row of this one is."""
+        count = height if apart == 1 else -(-AHEAD // self.bytes)
+        return count * self.stride
+
+
+def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows]:
+    """The loads of large arrays whose rows are contiguous along the lanes of a reduction, and which each tile
+    reads anew: of a matrix that a product with a vector reads once.
     """
     if schedule.rows is None or schedule.lanes is None:
         return {}
-    (row, height), lane = schedule.rows, schedule.lanes[0]
+    row, lane = schedule.rows[0], schedule.lanes[0]
     own = [level.variable for level in placement.levels if level.size > 1]
     words = set(loads_of_words(placement))
-    found: dict[Operation, int] = {}
+    found: dict[Operation, Rows] = {}
     cells: set[object] = set()
     for op, address in placement.addresses.items():
         if not isinstance(op, LoadOp) or op.positions or lane in own:
@@ -47,7 +72,9 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, int]
             continue
         is_new = (same := cells_of(placement, op)) not in cells
         if row in own and is_new and all(address.stride(variable) for variable in own) and is_far(op):
-            found[op] = height * address.stride(row)
+            stride = address.stride(row)
+            bytes = abs(stride) * element_bytes(op.node)
+            found[op] = Rows(stride, bytes, is_float(element_type(op.node)))
             cells.add(same)
     return found
 

@@ -65,6 +65,8 @@ class TileEmitter(ABC):
         self.next_blocks = blocks_ahead(nest, self.placement, schedule)
         self.results_ahead = results_ahead(nest, self.placement, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
+        self.rows_apart = 1
+        """How far rows of a tile are from each other."""
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
         self.chains = schedule.chains
         self.height = 1
@@ -131,7 +133,8 @@ class TileEmitter(ABC):
                 text = f"nest `{self.nest.label.data}`, `{declaration(op.node).label.data}`"
                 access.check(pointer, math.prod(memref_shape(op.node)), text)
             rows.append(access)
-        return RowAccess(rows, address.stride(self.row_variable), address.stride(self.lane_variable))
+        row_stride = self.rows_apart * address.stride(self.row_variable)
+        return RowAccess(rows, row_stride, address.stride(self.lane_variable))
 
     def load(self, op: LoadOp) -> Tile:
         access = self.access(op)
@@ -206,11 +209,14 @@ class TileEmitter(ABC):
         neighbours in each lane.
         """
         lanes = Lanes(each * self.lanes.width, each * self.lanes.active)
-        for distances, levels in ((self.ahead, ALL_LEVELS), (self.rows_ahead, SECOND_LEVEL)):
-            if op in distances and access.lane_stride == each:
-                for row in range(height):
-                    offset = row * access.row_stride + distances[op]
-                    access.row(row).prefetch(offset, lanes, levels)
+        if access.lane_stride != each:
+            return
+        found = [(self.ahead[op], ALL_LEVELS)] if op in self.ahead else []
+        if op in self.rows_ahead:
+            found.append((self.rows_ahead[op].distance(height, self.rows_apart), SECOND_LEVEL))
+        for distance, levels in found:
+            for row in range(height):
+                access.row(row).prefetch(row * access.row_stride + distance, lanes, levels)
 
     def fetch_next_rows(self, op: LoadOp, access: RowAccess, height: int) -> None:
         """Prefetches what the next tile loads, once for some neighbouring points of a loop."""
@@ -278,7 +284,8 @@ class TileEmitter(ABC):
     def index(self, op: IndexOp) -> Tile:
         address = self.placement.addresses[op]
         total, constant, depth = linear_value(self.b, address, self.positions)
-        row_stride, lane_stride = address.stride(self.row_variable), address.stride(self.lane_variable)
+        row_stride = self.rows_apart * address.stride(self.row_variable)
+        lane_stride = address.stride(self.lane_variable)
         width = self.lanes.width if lane_stride and self.lanes.width > 1 else 0
         type = vector(I64, width)
         result = vector(value_type(op.result.type), width)

@@ -129,14 +129,11 @@ class TargetDescription:
 
     @property
     def word_products(self) -> frozenset[str]:
-        """The instructions for products of words of four bytes: those that sum them, and those that sum
-        products of pairs, `pmaddubsw` of bytes with a sign and without one, and `pmaddwd` of 16 bits.
+        """The instructions for products of words of four bytes, or of two of bf16: those that sum them, and
+        those that sum products of pairs, `pmaddubsw` of bytes with a sign and without one, and `pmaddwd` of
+        16 bits.
         """
-        found = {
-            dot.name
-            for dot in DOT_INSTRUCTIONS
-            if dot.depth == 4 and not dot.on_tiles and dot.features & self.features
-        }
+        found = {dot.name for dot in DOT_INSTRUCTIONS if not dot.on_tiles and dot.features & self.features}
         if self.arch == "x86_64":
             found |= {"pmaddwd", "pmaddubsw"} if "ssse3" in self.features else {"pmaddwd"}
         return frozenset(found)

@@ -11,8 +11,9 @@ from ocannl.passes.analysis.target import TargetDescription
 
 # Less work is done before other threads could help, or before a task of its own would pay.
 SHARED_CYCLES, TASK_CYCLES = 2.0**15, 2.0**12
-# Several tasks for every core even out their differences.
-TASKS_PER_CORE = 4
+# Several tasks for every core even out their differences. The rows of a matrix that a product with a vector
+# reads once are long streams where there are fewer.
+TASKS_PER_CORE, STREAMS_PER_CORE = 4, 1
 # A reduction that every task computes anew costs this part of the nest at most.
 REPEATED = 0.01
 
@@ -32,7 +33,10 @@ def parallel_nest(
         for loop in dict.fromkeys([*strips, *schedule.order])
         if clashing.isdisjoint(loop.split("*")) and all(loop in scope.varies for scope in heavy)
     ]
-    return blocks(loops, cycles, target)
+    is_stream = (
+        schedule.rows is not None and schedule.lanes is not None and (schedule.lanes[0] not in schedule.order)
+    )
+    return blocks(loops, cycles, target, STREAMS_PER_CORE if is_stream else TASKS_PER_CORE)
 
 
 def parallel_group(group: GroupOp, cycles: float, target: TargetDescription) -> tuple[tuple[str, int], ...]:
@@ -50,12 +54,15 @@ def is_shared(cycles: float, target: TargetDescription) -> bool:
 
 
 def blocks(
-    loops: Iterable[tuple[str, int, int]], cycles: float, target: TargetDescription
+    loops: Iterable[tuple[str, int, int]],
+    cycles: float,
+    target: TargetDescription,
+    each: int = TASKS_PER_CORE,
 ) -> tuple[tuple[str, int], ...]:
     """Blocks of loops, which are given by variable, size and tile from the outside in, until there are tasks
-    enough.
+    enough, `each` for a core.
     """
-    tasks = min(TASKS_PER_CORE * target.cores, int(cycles / TASK_CYCLES))
+    tasks = min(each * target.cores, int(cycles / TASK_CYCLES))
     found: list[tuple[str, int]] = []
     for name, size, tile in loops:
         tiles = size // tile

@@ -1,14 +1,40 @@
 // RUN: ocannl-opt %s -t llvm | filecheck %s
 
-// The rows of a large matrix that are read once are fetched one tile ahead, into the second-level cache: 2 rows of 512
+// The rows of a large matrix that are read once are fetched one tile ahead, into the second-level cache: 2 rows of 2048
 // elements further.
-// CHECK-LABEL: define internal void @"large.y"
-// CHECK:         [[ROW:%.*]] = getelementptr float, ptr {{%.*}}, i64 512
+// CHECK-LABEL: define internal void @"long.y"
+// CHECK:         [[ROW:%.*]] = getelementptr float, ptr {{%.*}}, i64 2048
 // CHECK-NEXT:    load <16 x float>, ptr [[ROW]], align 4
-// CHECK-NEXT:    [[NEXT:%.*]] = getelementptr float, ptr {{%.*}}, i64 1024
+// CHECK-NEXT:    [[NEXT:%.*]] = getelementptr float, ptr {{%.*}}, i64 4096
 // CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 0, i32 2, i32 1)
-// CHECK-NEXT:    [[LAST:%.*]] = getelementptr float, ptr {{%.*}}, i64 1536
+// CHECK-NEXT:    [[LAST:%.*]] = getelementptr float, ptr {{%.*}}, i64 6144
 // CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 0, i32 2, i32 1)
+loops.func @long attributes {arena = 0 : i64} {
+  %w = assign.node "w" constant : memref<1024x2048xf32>
+  %x = assign.node "x" constant : memref<2048xf32>
+  %y = assign.node "y" on_device : memref<1024xf32>
+  loops.nest "y" (o = 1024) schedule <order = (o), rows = o : 2, lanes = k : 16> {
+    %r = loops.reduce add (k = 2048) : f32 {
+      %a = loops.load %w[o, k]
+      %b = loops.load %x[k]
+      %p = arith.mulf %a, %b : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[o]
+  }
+}
+
+// Rows that are too short to be streams by themselves are read in as many parts as a tile has rows, each of 2048 rows
+// here, and fetched a row ahead.
+// CHECK-LABEL: define internal void @"large.y"
+// CHECK:         [[ROW:%.*]] = getelementptr float, ptr {{%.*}}, i64 1048576
+// CHECK-NEXT:    load <16 x float>, ptr [[ROW]], align 4
+// CHECK-NEXT:    [[NEXT:%.*]] = getelementptr float, ptr {{%.*}}, i64 512
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 0, i32 2, i32 1)
+// CHECK-NEXT:    [[LAST:%.*]] = getelementptr float, ptr {{%.*}}, i64 1049088
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 0, i32 2, i32 1)
+// CHECK:         store float {{%.*}}, ptr {{%.*}}, align 4
+// CHECK-NEXT:    getelementptr float, ptr {{%.*}}, i64 2048
 loops.func @large attributes {arena = 0 : i64} {
   %w = assign.node "w" constant : memref<4096x512xf32>
   %x = assign.node "x" constant : memref<512xf32>

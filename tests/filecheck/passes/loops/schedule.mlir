@@ -454,7 +454,7 @@ loops.func @shared {
 // A matrix that no cache holds is read in long pieces, or in a few rows at a time.
 // CHECK-LABEL: loops.func @matrix_and_vector
 // CHECK:         loops.nest "columns" (o = 1024) schedule <order = (o), parallel = (o : 256), lanes = o : 256> {
-// CHECK:         loops.nest "rows" (o = 1024) schedule <order = (o), parallel = (o : 24), rows = o : 8, lanes = k : 16> {
+// CHECK:         loops.nest "rows" (o = 1024) schedule <order = (o), parallel = (o : 64), rows = o : 8, lanes = k : 16> {
 loops.func @matrix_and_vector {
   %w = assign.node "w" on_device : memref<1024x1024xf32>
   %x = assign.node "x" on_device : memref<1024xf32>
