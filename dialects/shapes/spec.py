@@ -161,15 +161,20 @@ class Spec:
         )
         return tuple(name for name, count in counts.items() if count == 1)
 
-    def new_names(self) -> list[str]:
-        """The names that only the result has, but for parts of concatenations, which may be empty."""
-        known = {
+    @property
+    def operand_names(self) -> set[str]:
+        """The names of axes of operands."""
+        return {
             name
             for slot in self.operands
             for row in slot.rows
             for axis in row.axes
             for name in names_of(axis)
         }
+
+    def new_names(self) -> list[str]:
+        """The names that only the result has, but for parts of concatenations, which may be empty."""
+        known = self.operand_names
         axes = [axis for row in self.result.rows for axis in row.axes if not isinstance(axis, Concat)]
         made = [name for axis in axes for name in names_of(axis)]
         return [name for name in dict.fromkeys(made) if name not in known]

@@ -54,7 +54,9 @@ class EagerEngine:
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
-        return self._present(default_context(), value)
+        found = self._present(default_context(), value)
+        RECORDER.given.clear()
+        return found
 
     def _present(self, context: Context, value: Value) -> NDArray[Any]:
         with mode(False):
@@ -82,6 +84,7 @@ class EagerEngine:
                 node = context.node_of(Tensor(target))
             node.memory.write(value)
             node.written = True
+            RECORDER.given.clear()
 
     def run(self, code: Sequence[Operation]) -> None:
         """Runs statements once."""
@@ -131,6 +134,7 @@ class EagerEngine:
         else:
             routines.move_to_end(key)
         routine()
+        RECORDER.given.clear()
 
     def _prepare(self, context: Context, values: Sequence[Value]) -> None:
         """Gives values to parameters that have none, and zero to gradients."""
@@ -174,7 +178,9 @@ class EagerEngine:
             with mode(False):
                 value = add_data(contents, type, label)
             RECORDER.add_place(kind, value)
+            RECORDER.given.add(value)
             return value
+        RECORDER.given.add(value)
         value.array = contents
         self._settled.pop(value, None)
         tensor = Tensor(value)

@@ -12,6 +12,7 @@ from ocannl.nn.kv_cache import KVCache
 from ocannl.nn.layer import Init, Layer, MaskedLayer, PositionalLayer
 from ocannl.nn.softmax import softmax
 from ocannl.program.checks import integer
+from ocannl.program.eager import is_eager
 
 MASKED = -1e9
 """The score of a masked position; finite, so that a row in which all are masked is no NaN."""
@@ -49,6 +50,14 @@ def causal_mask(seq_len: int | None = None) -> oc.Tensor:
     seen = oc.einsum("t => t -> ", oc.range(seq_len or oc.Dim("seen")))
     own = oc.einsum("s => s | ", oc.range(seq_len or oc.Dim("own")))
     return (seen <= own).named("causal_mask")
+
+
+def own_causal_mask(x: oc.Tensor) -> oc.Tensor:
+    """The causal mask of a sequence for itself: batch, position | features. In eager mode it has the size
+    that is known now, so that it is found again.
+    """
+    last = x.shape.batch[-1:] if is_eager() else ()
+    return causal_mask(next((size for size in last if isinstance(size, int)), None))
 
 
 def dot_product_attention(

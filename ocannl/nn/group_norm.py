@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import ocannl as oc
@@ -79,9 +81,8 @@ def _spatial(spatial_axes: int) -> tuple[str, str]:
 
 def _normalized(x: oc.Tensor, slot: str, reduced: str, epsilon: float, names: list[str]) -> oc.Tensor:
     dims: dict[str, Any] = {name: oc.Dim(name) for name in names}
-    count = oc.as_tensor(1.0)
-    for dim in dims.values():
-        count = count * dim
-    centred = x - oc.einsum(f"{slot} => {reduced}", floats(x), **dims) / count
+    total = oc.einsum(f"{slot} => {reduced}", floats(x), **dims)
+    count = reduce(mul, dims.values())
+    centred = x - total / count
     variance = oc.einsum(f"{slot} => {reduced}", centred * centred) / count
     return centred * oc.recip_sqrt(variance + epsilon)

@@ -28,7 +28,7 @@ def top_k_accuracy(
     equal scores, that of the lower id comes first.
     """
     integer(k, "k", 1)
-    place = oc.range(oc.Dim("classes"))
+    place = oc.range(_axis_of_classes(scores))
     own = oc.gather("... | c; ... | => ... |", scores, target, at="c", out_of_range="drop")
     # Compared so that NaN is behind everything.
     behind = oc.logical_or(scores < own, oc.logical_and(oc.eq(scores, own), target <= place))
@@ -42,7 +42,7 @@ def confusion_matrix(predictions: oc.Tensor, target: oc.Tensor, num: int | None 
 
     `num` classes, by default as many as there are scores. Raises `ArgumentError` if neither is given.
     """
-    classes: int | oc.Dim = oc.Dim("classes") if num is None else integer(num, "num", 1)
+    classes = _axis_of_classes(predictions) if num is None else integer(num, "num", 1)
     chosen = oc.one_hot(_predicted(predictions), classes)
     if not _are_ids(predictions):
         chosen = oc.logical_and(chosen, oc.eq(predictions, predictions))
@@ -107,12 +107,19 @@ def _classes(predictions: oc.Tensor, num: int | None) -> int | None:
     return row[-1] if num is None and row and isinstance(row[-1], int) else num
 
 
+def _axis_of_classes(scores: oc.Tensor) -> int | oc.Dim:
+    """How many classes there are, or a dimension where it is not known."""
+    known = None if _are_ids(scores) else _classes(scores, None)
+    return oc.Dim("classes") if known is None else known
+
+
 def _predicted(predictions: oc.Tensor) -> oc.Tensor:
     """The id of the first greatest score; none where one is NaN."""
     if _are_ids(predictions):
         return predictions
-    greatest = oc.einmax("... | c => ... | 0", predictions)
-    place = oc.range(oc.Dim("classes"))
+    classes = oc.Dim("classes")
+    greatest = oc.einmax("... | c => ... | 0", predictions, c=classes)
+    place = oc.range(classes)
     return -oc.einmax("... | c => ... |", oc.where(oc.eq(predictions, greatest), -place, float("-inf")))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import ocannl as oc
-from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
+from ocannl.nn.attention import cross_attention, multi_head_attention, own_causal_mask
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.layer import Init, Layer, MaskedLayer, TrainingLayer
@@ -235,7 +235,7 @@ def transformer_decoder(
         train_step: oc.TensorLike | None = None,
     ) -> oc.Tensor:
         result = x
-        seen = causal_mask() if mask is None else mask
+        seen = own_causal_mask(x) if mask is None else mask
         for layer in layers:
             result = layer(result, memory, seen, memory_mask, train_step)
         return last(result) if last else result
@@ -263,7 +263,7 @@ def decoder_only(
     """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
     encode = _encoder(**locals())  # the arguments: no other is local yet
     return lambda x, mask=None, train_step=None: encode(
-        x, causal_mask() if mask is None else mask, train_step
+        x, own_causal_mask(x) if mask is None else mask, train_step
     )
 
 

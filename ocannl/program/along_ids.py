@@ -6,12 +6,13 @@ from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.checks import flag, integer
 from ocannl.program.errors import ArgumentError
-from ocannl.program.expressions import pointwise, positions, spec_apply
+from ocannl.program.expressions import number_in, pointwise, positions, spec_apply
 from ocannl.program.floats import float_value
 from ocannl.program.ids_together import broadcast_slot
 from ocannl.program.indexing import Indexing, one_of
 from ocannl.program.location import here
 from ocannl.program.memory_axes import MemoryAxes, Slot
+from ocannl.program.numbers import is_number, number
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 
@@ -117,4 +118,5 @@ def put_along_axis(
     if accum not in ACCUMULATIONS:
         raise SpecError(here(f"values along an axis are put by {one_of(ACCUMULATIONS)}, found {accum!r}"))
     along = AlongIds(t, ids, axis, out_of_range)
-    return along.put(as_tensor(values).ir_value, accum, flag(include_self, "include_self"))
+    put = number_in("=", number(values), along.value) if is_number(values) else as_tensor(values).ir_value
+    return along.put(put, accum, flag(include_self, "include_self"))

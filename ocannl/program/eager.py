@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar
+from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, tensor_type
@@ -56,29 +57,34 @@ Resolve: TypeAlias = Callable[[DimTerm], DimTerm]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An operation as eager mode knows it: its key, the dimensions that it alone has, and the value of an
-    equal one, with its dimensions.
+    """An operation as eager mode knows it: its key, its dimensions, those that it alone has, and the value of
+    an equal one, with its dimensions.
     """
 
     key: tuple[Any, ...]
-    holes: tuple[DimVar, ...]
+    dims: tuple[DimTerm, ...]
+    own: frozenset[DimTerm]
     value: Value | None
-    known: tuple[DimVar, ...]
+    known: tuple[DimTerm, ...]
 
     def equations(self) -> list[DimEq]:
         """The dimensions that are equal if the operations are."""
-        return [DimEq(new, known) for new, known in zip(self.holes, self.known, strict=True)]
+        pairs = zip(self.dims, self.known, strict=True)
+        return [DimEq(new, known) for new, known in pairs if new in self.own]
 
 
 class Recorder:
     """The expressions that were made in eager mode, by a key that equal ones share."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[Any, ...], tuple[Value, tuple[DimVar, ...]]] = {}
+        self.known: dict[tuple[Any, ...], list[tuple[Value, tuple[DimTerm, ...]]]] = {}
+        """Values of operations that are equal but for their dimensions, with these."""
         self.applied: dict[tuple[Any, ...], Value] = {}
         """Values of operations by what these are made of."""
         self.numbers: dict[tuple[Any, ...], tuple[float, ...]] = {}
         """The numbers beside operands; none where they were others later."""
+        self.positions: dict[tuple[Any, ...], set[int]] = {}
+        """Where parts of a value begin that are part of the program."""
         self.dims: set[DimVar] = set()
         self.rows: set[RowVar] = set()
         """Unknowns of the values that are known."""
@@ -89,6 +95,8 @@ class Recorder:
         """Data by their type, and by where they came from."""
         self.users: dict[Value, int] = {}
         """How many handles and statements depend on data that can be replaced."""
+        self.given: set[Value] = set()
+        """Data since something ran last: what is being built may depend on them, and has no handle yet."""
 
     def reads_of(self, value: Value) -> frozenset[Key]:
         """The memory that a value reads; noted in eager mode alone, which knows the value anyway."""
@@ -101,25 +109,31 @@ class Recorder:
         operands, type = values_of(op), tensor_type(op.result)
         if isinstance(op, texpr.MemoryOp | texpr.OfOp | ScanOp | ArgumentOp) or "call" in op.attributes:
             return None
-        # The shape of these follows from their uses, which are not those of another one.
-        if (not operands or (isinstance(op, UniformOp) and op.like is None)) and not type.shape.data.is_final:
+        dims: list[DimTerm] = []
+        properties = [self._attribute(value, dims, resolve) for value in op.properties.values()]
+        if isinstance(op, texpr.RangeOp):
+            dims += map(resolve, type.shape.data.output.axes)
+        elif _is_shaped_by_uses(op) and not type.shape.data.is_final:
             return None
-        holes: list[DimVar] = []
-        properties = [self._attribute(value, holes, resolve) for value in op.properties.values()]
-        if holes and not operands:
+        read = tuple([self._operand(value, dims, resolve) for value in operands])
+        own = frozenset([dim for dim in dims if self._is_new(dim)])
+        if own and not _is_told_by_operands(op, own, resolve):
             return None
-        rows = [self._row(row) for row in type.shape.data]
+        rows = [] if isinstance(op, texpr.RangeOp) else [self._row(row) for row in type.shape.data]
         noted = op.attributes.get("indices")
-        key = (op.name, operands, *op.properties, *properties, *rows, type.element_or_none, noted)
-        value, known = self.known.get(key, (None, ()))
-        return Seen(key, tuple(holes), value, known)
+        key = (op.name, read, *op.properties, *properties, *rows, type.element_or_none, noted)
+        for value, known in self.known.get(key, ()):
+            known = tuple(map(resolve, known))
+            if _are_equal(dims, own, known):
+                return Seen(key, tuple(dims), own, value, known)
+        return Seen(key, tuple(dims), own, None, ())
 
     def remember(self, seen: Seen, value: Value) -> None:
         """Notes the value of an operation that was not known."""
         if len(self.known) >= MOST_KNOWN:
             self.forget()
-        self.known[seen.key] = value, seen.holes
-        self.dims.update(seen.holes)
+        self.known.setdefault(seen.key, []).append((value, seen.dims))
+        self.dims.update([dim for dim in seen.dims if isinstance(dim, DimVar)])
         for row in tensor_type(value).shape.data:
             self.dims.update(axis for axis in row.axes if isinstance(axis, DimVar))
             if row.var is not None:
@@ -130,22 +144,34 @@ class Recorder:
         self.known.clear()
         self.applied.clear()
         self.numbers.clear()
+        self.positions.clear()
         self.dims.clear()
         self.rows.clear()
         self.reads.clear()
 
-    def _attribute(self, attribute: Attribute, holes: list[DimVar], resolve: Resolve) -> Any:
-        """An attribute, with None for dimensions that only this operation has."""
+    def _attribute(self, attribute: Attribute, dims: list[DimTerm], resolve: Resolve) -> Any:
+        """An attribute. Its dimensions stand apart from the key, as more is known of them later."""
         if not isinstance(attribute, DimsAttr):
             return attribute
-        found: list[Any] = []
-        for name, given in attribute.data:
-            dim = resolve(given)
-            if isinstance(dim, DimVar) and dim not in self.dims:
-                holes.append(dim)
-                dim = None
-            found += [name, dim]
-        return tuple(found)
+        dims += [resolve(dim) for _, dim in attribute.data]
+        return tuple([name for name, _ in attribute.data])
+
+    def _operand(self, value: Value, dims: list[DimTerm], resolve: Resolve) -> Any:
+        """An operand. A size as a number, or a range, is told by its dimension."""
+        if isinstance(value.op, texpr.SizeOp):
+            dim = value.op.dim
+        elif isinstance(value.op, texpr.RangeOp):
+            (dim,) = tensor_type(value).shape.data.output.axes
+        else:
+            return value
+        if self._is_new(dim := resolve(dim)):
+            return value
+        dims.append(dim)
+        return value.op.name
+
+    def _is_new(self, dim: DimTerm) -> bool:
+        """Whether a dimension is not known, and only this operation has it."""
+        return isinstance(dim, DimVar) and dim not in self.dims
 
     def _row(self, row: Row) -> Row | None:
         """A row, None if only this operation has it."""
@@ -216,13 +242,43 @@ class Recorder:
     # Data.
 
     def free_place(self, kind: Any) -> Value | None:
-        """Data of a kind that no handle depends on."""
-        return next((value for value in self.places.get(kind, ()) if self.users.get(value) == 0), None)
+        """Data of a kind that nothing depends on."""
+        for value in self.places.get(kind, ()):
+            if self.users.get(value) == 0 and value not in self.given:
+                return value
+        return None
 
     def add_place(self, kind: Any, value: Value) -> None:
         """Makes data replaceable, once no handle depends on them."""
         self.places.setdefault(kind, []).append(value)
         self.users[value] = 0
+
+
+def _is_shaped_by_uses(op: texpr.TensorOp) -> bool:
+    """Whether the shape of an operation follows from its uses, which are not those of another one."""
+    return not values_of(op) or (isinstance(op, UniformOp) and op.like is None)
+
+
+def _is_told_by_operands(op: texpr.TensorOp, own: frozenset[DimTerm], resolve: Resolve) -> bool:
+    """Whether dimensions that only an operation has follow from its operands: those that its result alone has
+    are others where that is used otherwise.
+    """
+    if not isinstance(op, texpr.ApplyOp) or op.logic is None or op.dims is None:
+        return False
+    spec = parse_spec(op.logic.data)
+    rows = {row.var for slot in spec.operands for row in slot.rows}
+    return all(
+        name in spec.operand_names or name in rows for name, dim in op.dims.data if resolve(dim) in own
+    )
+
+
+def _are_equal(dims: Sequence[DimTerm], own: frozenset[DimTerm], known: Sequence[DimTerm]) -> bool:
+    """Whether dimensions are those that are known, if those that only the new operation has are given."""
+    given: dict[DimTerm, DimTerm] = {}
+    return all(
+        given.setdefault(dim, other) == other if dim in own else dim == other
+        for dim, other in zip(dims, known, strict=True)
+    )
 
 
 def statement_key(statement: Operation) -> tuple[Any, ...]:

@@ -175,6 +175,12 @@ def number_in(place: Literal["=", "left of @", "right of @"], number: float, oth
     return RECORDER.applied[known]
 
 
+def number_for_part(number: float, memory: Value) -> Value:
+    """A number that a part of memory is set to: data in eager mode, where it may be, as parts are others."""
+    element = _element_of_numbers([memory], [number]) if is_eager() else None
+    return constant(number) if element is None else _number_data(number, element)
+
+
 def convert(
     value: Value, element: Attribute, *, compute: bool = False, factors: Attribute | None = None
 ) -> Value:

@@ -104,7 +104,7 @@ def add(op: TensorOp, label: str | None = None) -> Value:
     stage = None if is_eager() else _stage_of(op)
     seen = RECORDER.find(op, known_dim) if is_eager() else None
     if seen is not None and seen.value is not None:
-        if seen.holes:
+        if seen.own:
             with shared:
                 _solver.add(*seen.equations())
         return seen.value

@@ -489,9 +489,11 @@ def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
 
 
 def _source(value: TensorLike, target: Target) -> Value:
-    """The value that memory is set to; a number in all of it is the same one each time in eager mode."""
-    if isinstance(value, Expression) or is_truth(value) or not isinstance(target, Tensor):
+    """The value that memory is set to; a number is the same one each time in eager mode, or data."""
+    if isinstance(value, Expression) or is_truth(value) or not isinstance(target, Tensor | Part):
         return as_tensor(value).ir_value
+    if isinstance(target, Part):
+        return expressions.number_for_part(number(value), target.tensor.ir_value)
     return expressions.number_in("=", number(value), target.ir_value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, TypeAlias, cast
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
 from ocannl.dialects.texpr import DataOp
@@ -20,12 +22,14 @@ from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
 from ocannl.program.checks import whole
 from ocannl.program.dtypes import element_of, is_integer
+from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.final_types import element_now
 from ocannl.program.ids_together import IdsTogether
 from ocannl.program.indexing import Indexing, checked_ids
 from ocannl.program.memory import add_data
 from ocannl.program.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place
+from ocannl.program.moving_positions import moving
 from ocannl.program.new_axes import with_new_axis
 from ocannl.program.static_index import StaticIndex, tagged
 from ocannl.program.values import Value, is_memory
@@ -42,6 +46,7 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     are not, `ArgumentError` for what is no position.
     """
     items = _items(key, value)
+    value, items = _moved(value, items)
     apart = _are_apart(items)
     value, items = _sliced(value, items)
     for item in [item for item in items if isinstance(item, StaticIndex)]:
@@ -139,6 +144,30 @@ def _axis(items: Sequence[Item], number: int) -> int:
     return -sum(map(_is_axis, items[number:]))
 
 
+def _moved(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
+    """The value at those positions that are others each time, and the items that are left."""
+    positions = moving(value, items, _known_sizes(value, items)) if is_eager() else {}
+    for number, ids in sorted(positions.items(), reverse=True):
+        alone: list[Item] = [ALL if _is_axis(item) else item for item in items]
+        alone[number] = ids
+        value, _ = _taken(value, alone, in_front=False)
+        items = [*items[:number], *([ALL] * ids.ndim), *items[number + 1 :]]
+    return value, items
+
+
+def _known_sizes(value: Value, items: Sequence[Item]) -> list[int | None]:
+    """The sizes of the axes of items; None for what has no axis, and where there is none of a known size."""
+    axes = MemoryAxes(value)
+    sizes: list[int | None] = []
+    for number, item in enumerate(items):
+        size = None
+        if isinstance(item, int | slice):
+            with suppress(OcannlError):
+                size = axes.size(axes.place(_axis(items, number)))
+        sizes.append(size)
+    return sizes
+
+
 def _sliced(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
     """The value at integers and slices, and the items that are left, with all positions for slices."""
     positions = _positions(MemoryAxes(value), items)
@@ -201,6 +230,7 @@ def written_part(value: Value, key: Sequence[object]) -> WrittenPart:
         raise ArgumentError(f"the part of `{tensor_name(value)}` that code writes has no new axes")
     axes = MemoryAxes(value)
     positions = _positions(axes, items)
+    items = _with_moving_ids(value, items)
     numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
     places = [axes.place(_axis(items, number)) for number in numbers]
     ids = [_checked(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
@@ -217,6 +247,18 @@ def written_part(value: Value, key: Sequence[object]) -> WrittenPart:
         if isinstance(item, StaticIndex):
             positions[axes.place(_axis(items, number))] = Linear.var(item.name)
     return WrittenPart(_by_row(positions), together.broadcast(), indices)
+
+
+def _with_moving_ids(value: Value, items: list[Item]) -> list[Item]:
+    """Items of a part that code writes, with ids in place of positions that are others each time: integers,
+    and a slice that stands alone. Axes of ids beside it would be one with its own.
+    """
+    found = moving(value, items, _known_sizes(value, items)) if is_eager() else {}
+    alone = sum(map(_is_axis, items)) == 1
+    return [
+        found[number] if number in found and (alone or isinstance(item, int)) else item
+        for number, item in enumerate(items)
+    ]
 
 
 def _axes_of_ids(ids: IdsTogether) -> list[int]:

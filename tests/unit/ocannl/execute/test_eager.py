@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Generator, Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,28 @@ class TestWrites:
         np.testing.assert_array_equal(y, [2, 3])
 
 
+def stacked_norms() -> Any:
+    norms = [nn.layer_norm() for _ in range(4)]
+    return lambda x, _: reduce(lambda x, norm: x + norm(x), norms, x)
+
+
+def of_examples(block: Any) -> Any:
+    return lambda x, _: block(x)
+
+
+METRICS_AND_BLOCKS: list[Any] = [
+    lambda: nn.accuracy,
+    lambda: lambda x, ids: nn.accuracy(oc.argsort(x)[:, -1], ids),
+    lambda: lambda x, ids: nn.top_k_accuracy(x, ids, 2),
+    lambda: nn.confusion_matrix,
+    lambda: lambda x, ids: nn.f1(x, ids, average="macro"),
+    lambda: lambda x, _: oc.put_along_axis(x, x.argmax(-1, keep=True), 0.5),
+    lambda: of_examples(nn.group_norm(num_groups=2, spatial_axes=1)),
+    lambda: of_examples(nn.decoder_only(1, 1, 2, 2, 4)),
+    stacked_norms,
+]
+
+
 class TestAgain:
     def test_batches_compile_once(self, compiled: list[str]):
         """Data take the place of data that nobody holds."""
@@ -280,6 +303,126 @@ class TestAgain:
             if k == 1:
                 compiled.clear()
         assert [name for name in compiled if name != "init"] == []
+
+    def test_batches_that_are_slices(self, compiled: list[str]):
+        """The first two are part of the program, all others one program."""
+        rng = np.random.default_rng(0)
+        x, y = oc.data(rng.normal(size=(60, 3))), oc.data(rng.integers(0, 2, 60), axes="b")
+        model = nn.linear(out_dim=2)
+        for step in range(14):
+            at = 4 * step
+            loss = nn.cross_entropy(model(x[at : at + 4]), y[at : at + 4])
+            loss.backward()
+            for p in model.params.values():
+                p -= 0.1 * p.grad
+                p.grad.zero()
+            float(loss)
+            if step == 4:
+                compiled.clear()
+        assert compiled == []
+
+    PARTS = (
+        lambda k: (k,),
+        lambda k: (-1 - k,),
+        lambda k: (slice(k, k + 2),),
+        lambda k: (slice(k + 2, k, -1),),
+        lambda k: (slice(k, None, 2),),
+        lambda k: (slice(0, k),),
+        lambda k: (..., k % 4),
+        lambda k: (k, slice(None), k % 4),
+        lambda k: (slice(k, k + 2), ..., slice(k % 3, k % 3 + 2)),
+        lambda k: (slice(k, k + 2), None, k % 3),
+        lambda k: (None, k, ..., None),
+        lambda k: (k, k % 3, k % 4),
+    )
+
+    @pytest.mark.parametrize("part", PARTS)
+    def test_parts_that_move(self, part: Any, compiled: list[str]):
+        """Values and gradients are those of NumPy."""
+        array = np.random.default_rng(0).normal(size=(9, 3, 4))
+        x, w = oc.data(array, axes="boo"), oc.param("w", array, batch=9, output=[3, 4])
+        for k in [*range(6), 1, 4]:
+            key = part(k)
+            np.testing.assert_array_equal(x[key].numpy(), array[key])
+            (w[key] * x[key]).sum().backward()
+            expected = np.zeros_like(array)
+            expected[key] = array[key]
+            np.testing.assert_array_equal(w.grad.numpy(), expected)
+            w.grad.zero()
+        steady = len(compiled)
+        for k in (5, 1, 3):
+            if part(0) != (slice(0, 0),) or k == 5:  # else each has another size
+                x[part(k)].numpy()
+        assert len(compiled) == steady
+
+    @pytest.mark.parametrize("part", PARTS)
+    def test_parts_that_move_are_written(self, part: Any, compiled: list[str]):
+        expected = np.random.default_rng(0).normal(size=(9, 3, 4))
+        m = oc.node("m", batch=9, output=[3, 4], init=0.0)
+        m[...] = oc.data(expected, axes="boo")
+        for k in [*range(6), 1, 4]:
+            key = part(k)
+            if None in key:
+                continue
+            m[key] = float(k)
+            expected[key] = k
+            m[key] += 2.0
+            expected[key] += 2
+            np.testing.assert_array_equal(m.numpy(), expected)
+        compiled.clear()
+        if all(isinstance(item, int) for item in part(0)):
+            for k in (5, 3):
+                m[part(k)] = float(k)
+            assert compiled == []
+
+    def test_positions_outside_are_told(self):
+        x = oc.data(np.arange(12.0).reshape(4, 3))
+        for k in range(4):
+            x[k].numpy()
+        with pytest.raises(oc.ArgumentError, match="position 4 is outside of axis 0"):
+            x[4]
+        with pytest.raises(oc.ArgumentError, match="position 3 is outside of axis 1"):
+            x[3, 3]
+
+    @pytest.mark.parametrize("make", METRICS_AND_BLOCKS)
+    def test_what_compiles_once(self, make: Any, compiled: list[str]):
+        """Dimensions that an operation captures are those of before, whatever is known of them by now."""
+        rng, apply = np.random.default_rng(0), make()
+        for step in range(8):
+            x, ids = oc.data(rng.normal(size=(5, 6))), oc.data(rng.integers(0, 6, 5), axes="b")
+            value = apply(x, ids)
+            assert np.isfinite(value.numpy()).all()
+            if step == 4:  # two places for data
+                compiled.clear()
+        assert compiled == []
+
+    def test_sizes_that_only_uses_tell(self):
+        """A dimension that only the result of an operation has is another one in another use."""
+        x, ids, rng = oc.tensor([1.0, 2.0, 3.0]), np.arange(4), np.random.default_rng(0)
+        decoder = nn.decoder_only(1, 1, 2, 2, 4)
+        for size in (6, 8, 6, 8):
+            k = oc.Dim("k")
+            both = oc.einsum("b => b k", x, k=k) + oc.einsum("a | b => a b", oc.data(np.ones((3, size))))
+            np.testing.assert_array_equal(both.numpy(), np.outer([2, 3, 4], np.ones(size)))
+            scores = rng.normal(size=(4, size))
+            found = nn.confusion_matrix(oc.data(scores), oc.data(ids, axes="b")).numpy()
+            assert found.shape == (size, size)
+            np.testing.assert_array_equal(found[ids, scores.argmax(1)], np.ones(4))
+            assert decoder(oc.data(rng.normal(size=(2, size, 4)))).numpy().shape == (2, size, 4)
+
+    def test_data_of_one_operation_are_apart(self):
+        """Ids of two axes, and numbers: none takes the place of another before there is an expression."""
+        array = np.arange(12.0).reshape(3, 4)
+        x, m = oc.data(array), oc.node("m", batch=3, output=4, init=0.0)
+        for k in range(5):
+            i, j = [k % 3, 2], [1, (k + 2) % 4]
+            np.testing.assert_array_equal(x[i, j].numpy(), array[i, j])
+            m[i, j] = float(k)
+            np.testing.assert_array_equal(m.numpy()[i, j], [k, k])
+            m[...] = 0.0
+            np.testing.assert_array_equal(oc.fma(x, 1.5 + k, 2.5 * k).numpy(), array * (1.5 + k) + 2.5 * k)
+            chosen = oc.where(x > k, 1.5 + k, 2.5 - k)
+            np.testing.assert_array_equal(chosen.numpy(), np.where(array > k, 1.5 + k, 2.5 - k))
 
     def test_ids_outside_of_other_data_are_told(self):
         x = oc.data(np.arange(12.0).reshape(4, 3))
