@@ -154,8 +154,16 @@ class Folding:
         layer.
         """
         layers = Layers(self.rows)
+
+        def is_no_other(name: str) -> bool:
+            """Whether a name begins as that of no layer, or of an outer one that corresponds to none: memory
+            that is made for a parameter outside of the layers, as its moments.
+            """
+            row, _, _ = layers.origin(name)
+            return sum(map(bool, row)) <= 1
+
         return bool(self.rows) and all(
-            all(layers.level(name) is None for name in names)
+            all(map(is_no_other, names))
             if self.level[value] == NO_LAYER
             else names[0] or not isinstance(self.code.results[value].owner, MemoryOp)
             for value, names in self.names.items()
