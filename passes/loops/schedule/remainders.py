@@ -20,8 +20,10 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import best_of, sum_of_products
 from ocannl.passes.rewrites.indices import substitute_indices
 
-# The multiplications of a product for which two nests pay.
-LARGE = 2**17
+# The multiplications of a product for which two nests pay, and the tiles along a variable that is split then.
+LARGE, TILES = 2**22, 4
+# Those of a smaller one of matrices, and how many lanes of its vectors for each point make it worth a look.
+SMALL, WASTED = 2**17, 1.1
 # The part of the cycles of one nest that those of two may be, and that where only two have packed operands:
 # the model takes unpacked ones for cheaper than they are.
 SPLITTING_PAYS, PACKING_PAYS = 0.95, 1.0
@@ -38,14 +40,18 @@ class Splitting:
 def best_splitting(nest: NestOp, target: TargetDescription) -> Splitting | None:
     """The splitting of a product of matrices with the fewest cycles; None where one nest is as fast."""
     found = sum_of_products(nest)
-    if found is None or points_of(nest) * math.prod(size for _, size in found.space.data) < LARGE:
+    if found is None:
         return None
-    chooser = Chooser.of(nest, target)
-    if chooser is None:  # Nothing reads the sum.
+    products = points_of(nest) * math.prod(size for _, size in found.space.data)
+    chooser = None if products < SMALL else Chooser.of(nest, target)
+    if chooser is None:  # Or nothing reads the sum.
+        return None
+    possible = list(splittings(nest, chooser.elements, products))
+    if not possible:
         return None
     whole, choice = chooser.best()
     least, best = math.inf, None
-    for splitting in splittings(nest, chooser.elements):
+    for splitting in possible:
         (cycles, tiled), (of_remainder, _) = [
             best_of(part, target) for part in parts(nest.clone(), splitting)
         ]
@@ -55,11 +61,16 @@ def best_splitting(nest: NestOp, target: TargetDescription) -> Splitting | None:
     return best
 
 
-def splittings(nest: NestOp, elements: int) -> Iterator[Splitting]:
-    """The variables that vectors, or pairs of them, cover with a remainder."""
-    for name, size in nest.space.data:
+def splittings(nest: NestOp, elements: int, products: int) -> Iterator[Splitting]:
+    """The variables that vectors, or pairs of them, cover with a remainder: many of them, or, in a product of
+    matrices, with many lanes that count for nothing.
+    """
+    loops = [(name, size) for name, size in nest.space.data if size > 1]
+    for name, size in loops:
+        is_wasteful = len(loops) <= 2 and -(-size // elements) * elements >= WASTED * size
         for width in (2 * elements, elements):
-            if size % width and size >= width:
+            is_long = products >= LARGE and size >= TILES * width
+            if size % width and size >= width and (is_long or is_wasteful):
                 yield Splitting(name, size - size % width)
 
 
