@@ -30,6 +30,7 @@ from ocannl.dialects.kernel import (
 from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
+from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
@@ -53,7 +54,8 @@ from ocannl.lowering.kernels_to_metal.types import (
 )
 
 # Operations with control flow, or that synchronize threads: all others run at each point of the registers.
-CONTROL = (ReduceOp, WhereOp, IfOp, PointOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
+ASYNCHRONOUS = (CommitOp, WaitOp, WaitProductsOp)
+CONTROL = (ReduceOp, WhereOp, IfOp, PointOp, ForOp, CopyOp, BarrierOp, CombineOp, *ASYNCHRONOUS)
 
 
 class ThreadWriter(TextWriter):
@@ -149,8 +151,8 @@ class ThreadWriter(TextWriter):
                 self.copy(op)
             case BarrierOp():
                 self.barrier()
-            case CommitOp() | WaitOp():
-                pass  # Metal has no asynchronous copies.
+            case CommitOp() | WaitOp() | WaitProductsOp():
+                pass  # Metal has no asynchronous copies and products.
             case CombineOp():
                 self.combine(op)
             case _:

@@ -145,6 +145,7 @@ loops.func @stages {
     kernel.commit
     %sum = loops.reduce add (k = 8) : f32 {
       kernel.wait 0
+      kernel.wait_products 0
       kernel.barrier
       kernel.copy async %x[k + 1, i] to %s[k + 1, i] over (i = 60) where k + 1 < 8
       kernel.commit
