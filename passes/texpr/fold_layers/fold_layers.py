@@ -245,6 +245,14 @@ class Folding:
         return following.tolist(), preceding.tolist()
 
 
+def is_divided(routine: TexprRoutineOp, statements: Iterable[Operation]) -> bool:
+    """Whether ranks of a mesh share memory or values. In code with derivatives they exchange something then,
+    such as sums of gradients, and layers that do are not unfolded.
+    """
+    has_ranks = any(ranks > 1 for ranks in routine.mesh_sizes.values())
+    return has_ranks and any("placement" in op.properties for op in statements)
+
+
 def is_number(op: Operation) -> bool:
     """Whether an operation computes a scalar from scalars: those of all layers become one expression where
     they are used, as the sum of all squares of gradients, so that layers differ from then on.
@@ -298,6 +306,8 @@ class FoldLayersPass(ModulePass):
         if MICROBATCH in ops[0].mesh_sizes or any(isinstance(inner, ScanOp) for inner in statements):
             return
         code = NumberedStatements(statements)
+        if code.is_differentiated and is_divided(ops[0], statements):
+            return
         for stretch in code.stretches:
             if stretch.stop - stretch.start < (LEAST_LAYERS - 1) * stretch.period:
                 continue
