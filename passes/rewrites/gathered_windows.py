@@ -191,10 +191,19 @@ def find_windows(nest: NestOp, read: Sequence[range], moving: LoadOp) -> tuple[t
     return tuple(found), is_complete
 
 
-def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> list[NestOp]:
-    """Replaces a scatter by a padded copy of what moves with the positions, and a sum for each phase; returns
-    the nests of these sums.
+@dataclass(frozen=True)
+class Gathered:
+    """Nests that take the place of a scatter: those that reset a node and copy there what moves with the
+    positions, and a sum for each phase.
     """
+
+    reset: NestOp
+    copy: NestOp
+    sums: list[NestOp]
+
+
+def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> Gathered:
+    """Replaces a scatter by a padded copy of what moves with the positions, and a sum for each phase."""
     nest = scatter.nest
     padded, before = pad(scatter, labels)
     after = [gather(scatter, padded.result, phases) for phases in all_phases(scatter.windows)]
@@ -205,7 +214,7 @@ def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> list[NestOp]:
     Rewriter.erase_op(nest)
     if scatter.is_complete:
         store_totals(func, after)
-    return after
+    return Gathered(*before, after)
 
 
 def store_totals(func: FuncOp, after: Sequence[NestOp]) -> None:
@@ -240,7 +249,7 @@ def is_zero(constant: arith.ConstantOp) -> bool:
     return isinstance(constant.value, FloatAttr) and constant.value.value.data == 0
 
 
-def pad(scatter: Scatter, labels: Names) -> tuple[NodeOp, list[NestOp]]:
+def pad(scatter: Scatter, labels: Names) -> tuple[NodeOp, tuple[NestOp, NestOp]]:
     """A node with zeros around the values that move with the positions, and the nests that fill it."""
     source, type = scatter.moving.node, element_type(scatter.moving.node)
     around = {window.axis: window.padding for window in scatter.windows}
@@ -263,7 +272,7 @@ def pad(scatter: Scatter, labels: Names) -> tuple[NodeOp, list[NestOp]]:
     filled = nest_of(
         label, tuple(zip(names, inside, strict=True)), [load, StoreOp(load.result, node.result, places)]
     )
-    return node, [reset, filled]
+    return node, (reset, filled)
 
 
 def all_phases(windows: Sequence[Window]) -> Iterator[tuple[int, ...]]:

@@ -25,7 +25,7 @@ def gathered_nests(func: FuncOp, nest: NestOp, labels: Names, target: TargetDesc
         return []
     if any(len(window.elements(0)) % POSITIONS for window in scatter.windows):
         return []
-    return gathered(func, scatter, labels) if pays(extents(scatter), target) else []
+    return gathered(func, scatter, labels).sums if pays(extents(scatter), target) else []
 
 
 def is_plain(scatter: Scatter) -> bool:

@@ -101,6 +101,69 @@ loops.func @trimmed {
 // CHECK:             loops.load %{{.*}}[b, h - k + 2, o]
 // CHECK:           loops.store %{{.*}}, %x[b, h + 1, c]
 
+// What one nest computes is computed where the zeros are around, and read from there; not so what is changed.
+loops.func @in_place {
+  %d = assign.node "d" constant because "data" : memref<8x6x32xf32>
+  %w = assign.node "w" constant because "data" : memref<32x3x16xf32>
+  %g = assign.node "g" local because "gradient" : memref<8x6x32xf32>
+  %s = assign.node "s" on_device because "gradient" : memref<32xf32>
+  %x = assign.node "x" on_device because "gradient" : memref<8x8x16xf32>
+  %z = assign.node "z" on_device because "gradient" : memref<8x8x16xf32>
+  %h = assign.node "h" local because "gradient" : memref<8x6x32xf32>
+  loops.nest "g" (b = 8, h = 6, o = 32) {
+    %0 = loops.load %d[b, h, o]
+    %1 = arith.negf %0 : f32
+    loops.store %1, %g[b, h, o]
+    loops.store %1, %h[b, h, o]
+  }
+  loops.nest "s" (o = 32) {
+    %2 = loops.reduce add (b = 8, h = 6) : f32 {
+      %3 = loops.load %g[b, h, o]
+      loops.yield %3
+    }
+    loops.store %2, %s[o]
+  }
+  loops.nest "x" (b = 8, k = 3, h = 6, c = 16) {
+    %sum = loops.reduce add (o = 32) : f32 {
+      %4 = loops.load %g[b, h, o]
+      %5 = loops.load %w[o, k, c]
+      %6 = arith.mulf %4, %5 : f32
+      loops.yield %6
+    }
+    %7 = loops.load %x[b, h + k, c]
+    %8 = arith.addf %7, %sum : f32
+    loops.store %8, %x[b, h + k, c]
+  }
+  loops.nest "h" (b = 8) {
+    %9 = arith.constant 1.0 : f32
+    loops.store %9, %h[b, 0, 0]
+  }
+  loops.nest "z" (b = 8, k = 3, h = 6, c = 16) {
+    %sum = loops.reduce add (o = 32) : f32 {
+      %4 = loops.load %h[b, h, o]
+      %5 = loops.load %w[o, k, c]
+      %6 = arith.mulf %4, %5 : f32
+      loops.yield %6
+    }
+    %7 = loops.load %z[b, h + k, c]
+    %8 = arith.addf %7, %sum : f32
+    loops.store %8, %z[b, h + k, c]
+  }
+}
+// CHECK-LABEL: loops.func @in_place {
+// CHECK:         %g = assign.node "g" virtual because "computed where it has zeros around"
+// CHECK:         loops.nest "g.padded reset" (i0 = 8, i1 = 10, i2 = 32) {
+// CHECK:         loops.nest "g" (b = 8, h = 6, o = 32) {
+// CHECK:           loops.store %{{.*}}, %[[G:.*]][b, h + 2, o]
+// CHECK-NEXT:      loops.store %{{.*}}, %h[b, h, o]
+// CHECK:         loops.nest "s" (o = 32) {
+// CHECK:             loops.load %[[G]][b, h + 2, o]
+// CHECK-NOT:     loops.nest "g.padded
+// CHECK:         loops.nest "x" (b = 8, h = 8, c = 16) {
+// CHECK:             loops.load %[[G]][b, h - k + 2, o]
+// CHECK:         loops.nest "h" (b = 8) {
+// CHECK:         loops.nest "h.padded" (i0 = 8, i1 = 6, i2 = 32) {
+
 // Phases that cover together what is read need no reset either.
 loops.func @phases {
   %g = assign.node "g" constant because "data" : memref<6x32xf32>

@@ -91,6 +91,33 @@ def test_sums_are_the_same(axes: list[Axis], swapped: bool, reset: bool):
         assert not any(nest.clashing for nest in nests(functions(module)[0]))
 
 
+@given(st.lists(AXES, min_size=1, max_size=2), st.booleans())
+def test_what_is_computed_in_place_is_the_same(axes: list[Axis], swapped: bool):
+    """The gradient that is scattered is computed with zeros around, where others read it, too."""
+    text = scatter(axes, swapped, True)
+    shape = [*(positions for positions, *_ in axes), 5]
+    points = ", ".join(f"i{n} = {size}" for n, size in enumerate(shape))
+    place = ", ".join(f"i{n}" for n in range(len(shape)))
+    array = "x".join(map(str, shape))
+    nests = f"""
+  %d = assign.node "d" on_device : memref<{array}xf32>
+  %s = assign.node "s" on_device : memref<{array}xf32>
+  loops.nest "g" ({points}) {{
+    %v = loops.load %d[{place}]
+    loops.store %v, %g[{place}]
+  }}
+  loops.nest "s" ({points}) {{
+    %v = loops.load %g[{place}]
+    loops.store %v, %s[{place}]
+  }}
+  loops.nest "x reset\""""
+    text = text.replace('"g" on_device', '"g" local').replace('loops.nest "x reset"', nests, 1)
+    module = parse_module(text)
+    GatherWindowsPass().apply(Context(), module)
+    for result in ("x", "s"):
+        np.testing.assert_array_equal(run(module, result), run(parse_module(text), result))
+
+
 @given(st.lists(AXES, min_size=1, max_size=2), st.booleans(), st.data())
 def test_what_is_read_is_the_same(axes: list[Axis], reset: bool, data: st.DataObject):
     """Cells that nothing reads are left out, and zeros that they need."""
