@@ -1,4 +1,4 @@
-"""What is copied into a node with zeros around is computed there at once."""
+"""A node that is copied to where it has zeros around is computed there at once."""
 
 from __future__ import annotations
 

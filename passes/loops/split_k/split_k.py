@@ -113,9 +113,9 @@ def split_contraction(nest: NestOp, found: Contraction) -> Split | None:
 def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
     """Splits into equal parts; those of the variable `k`, which a pipeline goes along, are whole steps, but
     where it goes along another variable then. Where the largest tiles are too few, there may be as many parts
-    as all multiprocessors need.
+    as fill all multiprocessors, so that large tiles do not leave some of them without work.
     """
-    needed = PROCESSORS // tile_count(nest, found, TILE_SIDES[-1], TILE_SIDES[-1])
+    needed = CONCURRENT_BLOCKS * PROCESSORS // tile_count(nest, found, TILE_SIDES[-1], TILE_SIDES[-1])
     for name, size in found.reduce.space.data:
         for parts in divisors(size, max(MOST_PARTS, needed)):
             rest = max(size // parts, *(other for n, other in found.reduce.space.data if n != name), 0)
