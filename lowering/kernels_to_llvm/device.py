@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeGuard
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp, bf16, f32
+from xdsl.dialects.math import Exp2Op
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address
@@ -26,6 +29,7 @@ from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp, async_sum
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp, StoreOp
+from ocannl.dialects.scalar.approximate import is_approximate
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, TensorMap, launches, routines
@@ -160,6 +164,10 @@ def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[
     return [(n, (" noalias" if n in apart else "") + ("" if n in written else " readonly")) for n in nodes]
 
 
+def rounds_to_bf16(op: object) -> TypeGuard[arith.TruncFOp]:
+    return isinstance(op, arith.TruncFOp) and op.input.type == f32 and op.result.type == bf16
+
+
 class DeviceKernel(ThreadEmitter):
     """Emits the code of a kernel's thread for an NVIDIA GPU.
 
@@ -246,10 +254,33 @@ class DeviceKernel(ThreadEmitter):
             self.bulk.place = pointer(MBARRIER_BYTES * self.bulk.count)
 
     def scalar(self, op: Operation) -> None:
+        if is_approximate(op) and isinstance(op, Exp2Op | arith.DivfOp):
+            self.approximate(op)
+            return
+        if isinstance(op, arith.ExtFOp) and rounds_to_bf16(op.input.owner):
+            self.round_to_bf16(op, op.input.owner)
+            return
         function = INTRINSICS.get(type(op)) or LIBRARY.get(type(op))
         if function is not None and function not in ON_DEVICE:
             raise OcannlError(at_line(op, f"the GPU has no `{op.name}` of {op.results[0].type}"))
         super().scalar(op)
+
+    def approximate(self, op: Exp2Op | arith.DivfOp) -> None:
+        """An exponential or a reciprocal by an instruction, which takes subnormal numbers as 0."""
+        name, operand = ("ex2", op.operands[0]) if isinstance(op, Exp2Op) else ("rcp", op.operands[1])
+        values, call = self.values[operand], f"call float @llvm.nvvm.{name}.approx.ftz.f"
+        here = self.points(self.over[op.result])
+        self.define(op.result, [self.b.emit(f"{call}(float {values.at(point)})") for point in here])
+
+    def round_to_bf16(self, op: arith.ExtFOp, rounding: arith.TruncFOp) -> None:
+        """The f32 whose upper half is an f32 rounded to bf16: one conversion of a pair, the other is zero."""
+        value, found = self.values[rounding.input], list[str]()
+        for point in self.points(self.over[op.result]):
+            pair = self.b.emit(
+                f"call <2 x bfloat> @llvm.nvvm.ff2bf16x2.rn(float {value.at(point)}, float 0.0)"
+            )
+            found.append(self.b.emit(f"bitcast <2 x bfloat> {pair} to float"))
+        self.define(op.result, found)
 
     def barrier(self) -> None:
         """Where hardware reads or writes by another way than threads do, these say before that they have."""

@@ -8,11 +8,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.scalar.approximate import is_approximate
 from ocannl.lowering.kernels_to_llvm.emulate import EmulatedKernel, Emulation
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
+from ocannl.passes.loops.expand_math import expand_block
 
 
 def to_llvm(
@@ -53,6 +55,10 @@ class EmulationEmitter(ModuleEmitter):
     ) -> None:
         if isinstance(step, LaunchOp):
             self.kernels += 1
+            if any(map(is_approximate, step.walk())):
+                # A CPU has no instruction for them.
+                step = step.clone()
+                expand_block(step.body.block, approximations=True)
             EmulatedKernel(b, step, pointers, positions, self.emulation, self.kernels).emit()
         else:
             super().emit_body(b, step, pointers, positions, first)

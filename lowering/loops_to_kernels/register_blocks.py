@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, bf16, f32
+from xdsl.dialects.builtin import FixedBitwidthType, FloatAttr, MemRefType, NoneAttr, bf16, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, SpaceAttr
@@ -24,8 +25,9 @@ from ocannl.dialects.kernel.gpu import BANK_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.kernel.own import OwnOp
-from ocannl.dialects.loops import GroupOp, LoadOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached
 from ocannl.lowering.loops_to_kernels.fused_rows import taken_names
@@ -197,6 +199,7 @@ class RegisterKernel:
             split = self.multiply_scores(one, one.product, (name, size))
         elif one.work is Work.ROWS:
             self.reduce_row(one)
+        divide_by_reciprocals(one.nest)
         self.redirect(one)
         ops = detached(one.nest)
         made = [op for op in ops if isinstance(op, ReduceOp) and one.product is not None]
@@ -382,3 +385,13 @@ class RegisterKernel:
             copy = whole((node, source), (array.result, target), space, (), True)
             self.tiles[node, source] = Tile(array, [copy], in_turn)
         return self.tiles[node, source]
+
+
+def divide_by_reciprocals(nest: NestOp) -> None:
+    """Multiplies by approximate reciprocals of what is loaded in place of dividing by it: they are fewer."""
+    for op in operations(nest.body.block):
+        if isinstance(op, arith.DivfOp) and isinstance(op.rhs.owner, LoadOp) and op.result.type == f32:
+            one = arith.ConstantOp(FloatAttr(1.0, f32))
+            reciprocal = arith.DivfOp(one.result, op.rhs, APPROXIMATE)
+            product = arith.MulfOp(op.lhs, reciprocal.result)
+            Rewriter.replace_op(op, [one, reciprocal, product], [product.result])

@@ -26,7 +26,7 @@ from ocannl.passes.analysis.contractions import Contraction, find_contraction
 from ocannl.passes.analysis.nests import operations
 
 # The warps of a block at most, and the registers that a thread may have for sums and scores.
-WARPS, REGISTERS, FEWER_REGISTERS = 8, 144, 100
+WARPS, REGISTERS = 8, 144
 # So many bf16 are as exact as an f32; and so many where TF32 would be, too.
 EXACT_PARTS, ROUNDED_PARTS = 3, 2
 HALF_BYTES = 2
@@ -108,21 +108,7 @@ def has_room(plan: Plan) -> bool:
                 return False
             sums += features // COLUMNS * 4
     is_packed = all(element_bytes(one.product.right.node) == HALF_BYTES for one in plan.nests if one.product)
-    most = FEWER_REGISTERS if any(map(is_unpacked, plan.nests)) else REGISTERS
-    return sums + (2 if is_packed else 3) * plan.columns // COLUMNS * 4 <= most
-
-
-def is_unpacked(one: PlannedNest) -> bool:
-    """Whether a nest reads scores of 16 bits one by one: each then has a register for itself."""
-    loads = [op for op in operations(one.nest.body.block) if isinstance(op, LoadOp)]
-    return one.work is not Work.PRODUCT and any(
-        len(memref_shape(op.node)) == 2 and element_bytes(op.node) == HALF_BYTES and not is_operand(op, one)
-        for op in loads
-    )
-
-
-def is_operand(op: LoadOp, one: PlannedNest) -> bool:
-    return one.product is not None and op in (one.product.left, one.product.right)
+    return sums + (2 if is_packed else 3) * plan.columns // COLUMNS * 4 <= REGISTERS
 
 
 def own_axis(nest: NestOp, wide: set[SSAValue]) -> int | None:

@@ -22,11 +22,12 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import UniformOp
+from ocannl.dialects.scalar.approximate import is_approximate
 from ocannl.dialects.scalar.arith_builder import ConstantKey
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.error_function import erf
-from ocannl.passes.loops.expand_math.exponential import exp, exp2
+from ocannl.passes.loops.expand_math.exponential import approximate_exp, exp, exp2
 from ocannl.passes.loops.expand_math.hyperbolic import cosh, expm1, sinh, tanh
 from ocannl.passes.loops.expand_math.inverse_trigonometric import acos, asin, atan, atan2
 from ocannl.passes.loops.expand_math.logarithm import log, log1p, log2, log10
@@ -59,15 +60,19 @@ EXPANSIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
 }
 
 
-def expand_block(block: Block) -> None:
-    """Expands in order, so that the operations of a block share their constants and random words."""
+def expand_block(block: Block, *, approximations: bool = False) -> None:
+    """Expands in order, so that the operations of a block share their constants and random words. Functions
+    that may be approximated stay such, as hardware has them, unless `approximations` are expanded, too.
+    """
     constants: dict[ConstantKey, SSAValue] = {}
     drawn: Blocks = {}
     for op in block.ops:
         for region in op.regions:
             for inner in region.blocks:
-                expand_block(inner)
+                expand_block(inner, approximations=approximations)
         expand = EXPANSIONS.get(type(op))
+        if not approximations and is_approximate(op):
+            expand = approximate_exp if isinstance(op, math.ExpOp) else None
         if expand is None and not isinstance(op, UniformOp):
             continue
         type_ = op.results[0].type

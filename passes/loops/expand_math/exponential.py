@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 
+from xdsl.dialects.math import Exp2Op
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 
 # ln 2 as an unevaluated sum.
@@ -53,6 +55,13 @@ def exp(b: MathBuilder, x: SSAValue) -> SSAValue:
     r, n, shifted = reduce_exp(b, x, 1)
     power = times_any_power_of_two(b, b.polynomial(r, (1.0, 1.0, *b.pick(EXP))), n, shifted)
     return b.select(is_zero, b.const(0.0), power)
+
+
+def approximate_exp(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """By an `exp2` that hardware has: its relative error is that of the rounded exponent, and 2^-22."""
+    power = Exp2Op(b.mul(x, b.const(1 / math.log(2))), APPROXIMATE)
+    b.ops.append(power)
+    return power.result
 
 
 def exp2(b: MathBuilder, x: SSAValue) -> SSAValue:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ocannl.dialects.index.memref import element_bytes, element_type
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
+from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import all_steps, declaration, nests, ungrouped, used_nodes
@@ -95,8 +97,25 @@ def kernel_blocks_of(func: FuncOp, softmax: Softmax) -> BlockSpace | None:
     return found
 
 
+def approximate_exponentials(softmax: Softmax) -> None:
+    """Lets exponentials of products of numbers of 16 bits be approximated, to more bits than these have."""
+    if all(element_bytes(load.node) == HALF_BYTES for load in factors_of_scores(softmax)):
+        for member in softmax.nests.members:
+            for op in member.nest.body.block.ops:
+                if isinstance(op, math_dialect.ExpOp):
+                    op.properties["fastmath"] = APPROXIMATE
+
+
+def factors_of_scores(softmax: Softmax) -> list[LoadOp]:
+    """The loads of the products that make scores."""
+    members = softmax.nests.members
+    first = members[: members.index(softmax.exponential.member) + 1]
+    reductions = [r for m in first if m.kind is Kind.POINTS for r in m.reductions]
+    return [load for r in reductions for load in r.body.block.ops if isinstance(load, LoadOp)]
+
+
 def has_halves(softmax: Softmax) -> bool:
-    """Whether all products, also of weights and values, are of numbers of 16 bits, and scores are not."""
+    """Whether all products, of queries and keys as of weights and values, are of numbers of 16 bits."""
     loads = [
         load
         for member in softmax.nests.members
@@ -105,8 +124,7 @@ def has_halves(softmax: Softmax) -> bool:
         for load in reduction.body.block.ops
         if isinstance(load, LoadOp)
     ]
-    is_wide = element_type(softmax.maximum.scores[0]) == f32
-    return is_wide and all(element_bytes(load.node) == HALF_BYTES for load in loads)
+    return all(element_bytes(load.node) == HALF_BYTES for load in loads)
 
 
 def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) -> bool:
@@ -119,6 +137,8 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
         softmax = again
     if not in_order(func, softmax, all_sums(softmax, kernels)):
         return False
+    if kernels:
+        approximate_exponentials(softmax)
     first = [softmax.maximum, *softmax.sums]
     space.nests = softmax.nests
     insert(func, softmax, OnlineBuilder(func, softmax, space, first))

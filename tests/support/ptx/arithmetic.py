@@ -234,5 +234,6 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "copysign": with_sign,
     "sqrt": np.sqrt,
     "rcp": np.reciprocal,
+    "ex2": np.exp2,
     "clz": leading_zeros,
 }

@@ -280,7 +280,8 @@ class Machine:
     def convert(self, op: Instruction) -> None:
         target, source, *others = op.operands
         values = [self.value(operand, op.modes[-1]) for operand in (source, *others)]
-        done = [converted(op.modes[:-1], value) for value in values]
+        modes = [mode.removesuffix("x2") for mode in op.modes[:-1]]
+        done = [converted(modes, value) for value in values]
         if len(done) == 2:
             high, low = (part.view(np.uint16).astype(np.uint32) for part in done)
             done = [high << np.uint32(16) | low]

@@ -100,6 +100,17 @@ def test_gradients_of_what_is_made_of_rounded_results(compute: oc.DType, kernels
     compare(found, expected, 1e-5 if compute is oc.float32 else 2e-2)
 
 
+def test_exponentials_of_products_of_16_bits_may_be_approximated():
+    """In kernels; elsewhere, and where queries and keys are f32, they are expanded."""
+    leaves = [oc.data(numbers(1, 256, 2, 16, seed=1).astype(oc.bfloat16), axes="bboo") for _ in "qkv"]
+    y = nn.dot_product_attention(*leaves)
+    exact = nn.dot_product_attention(*(oc.cast(leaf, oc.float32) for leaf in leaves))
+    for result, kernels, count in ((y, True, 2), (y, False, 0), (exact, True, 0)):
+        ctx = oc.Context.emulated_gpu() if kernels else oc.Context.cpu(threads=1)
+        text = ctx.compile(oc.forward(result), name="f").ir("loops")
+        assert text.count("math.exp2 ") == text.count("fastmath<afn>") == count
+
+
 def test_keys_that_no_row_of_a_block_sees_are_left_out():
     attend, _ = CASES["causal"]
     assert [str(bound) for group in groups(text_before(step_of(attend))) for bound in group.bounds] == [
