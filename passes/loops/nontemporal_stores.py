@@ -144,5 +144,6 @@ class NontemporalStoresPass(TargetOptions, ModulePass):
             whole: dict[SSAValue, int] = {
                 node.result: byte_size(node) for node in nodes(func) if node.mode.data != "virtual"
             }
-            if sum(whole.values()) > target.lasting_bytes:
+            is_any_far = max(whole.values(), default=0) > target.l2_bytes
+            if is_any_far and sum(whole.values()) > target.lasting_bytes:
                 Bypass(func, whole, target).run()
