@@ -111,7 +111,12 @@ def texts(text: str) -> Metadata:
 
 def _of_format(path: Path, safetensors: Any, npz: Any) -> Any:
     if path.suffix not in SUFFIXES:
-        raise ArgumentError(f"state is in a file called *.safetensors or *.npz, found {str(path)!r}")
+        of_torch = (
+            ": PyTorch's arrays are set by oc.interop.from_torch" if path.suffix in (".pt", ".pth") else ""
+        )
+        raise ArgumentError(
+            f"state is in a file called *.safetensors or *.npz, found {str(path)!r}{of_torch}"
+        )
     return safetensors if path.suffix == ".safetensors" else npz
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -18,7 +18,7 @@ from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.init import Initializer, Sample, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.program import graph
-from ocannl.program.arrays import as_array, holds_arrays, signed, unchanging
+from ocannl.program.arrays import as_array, holds_arrays, is_array, signed, unchanging
 from ocannl.program.casts import convert
 from ocannl.program.checks import integer
 from ocannl.program.dtypes import element_of, is_integer, is_numeric, stored_dtype
@@ -273,6 +273,11 @@ def node(
     value = add_memory(texpr.NodeOp(path.text, TensorType.of(shape, element)), path)
     value.kind = kind
     if init is not None:
+        if is_array(init) and np.ndim(cast(Any, init)):
+            raise ArgumentError(
+                f"a node starts at one number, found an array: oc.data(array, label={label!r}) is memory "
+                f"that starts at it, and ctx[{label}] = array sets a node"
+            )
         value.sample = constant_init(init).sample
     return placed(Tensor(value), shard)
 

@@ -7,6 +7,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from reprlib import repr as short
 from typing import Any
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
@@ -90,7 +91,7 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
     try:
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
-        raise ArgumentError(_misfit(function, signature, named, error)) from None
+        raise ArgumentError(_misfit(function, signature, args, named, error)) from None
     for name, value in given.items():
         parameter, values = signature.parameters[name], [value]
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -106,7 +107,11 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
 
 
 def _misfit(
-    function: Callable[..., Any], signature: inspect.Signature, named: Iterable[str], error: TypeError
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    named: Iterable[str],
+    error: TypeError,
 ) -> str:
     taken = [name for name in signature.parameters if name not in ("self", "cls")]
     why = f"{error}."
@@ -117,6 +122,9 @@ def _misfit(
         why = f"there is no argument `{unknown[0]}`."
         if near := _near(unknown[0], taken):
             return f"{_called(function)}: there is no argument `{unknown[0]}`; did you mean `{near}`?"
+    for name, value in zip(signature.parameters, args, strict=False):
+        if name in named and name not in ("self", "cls"):
+            why = f"`{name}` is given twice, by its name, and by its place as {short(value)}."
     return f"{_called(function)}: {why} Its arguments are {', '.join(taken) or 'none'}"
 
 

@@ -11,12 +11,19 @@ from ocannl.program.location import here
 
 def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, str]) -> AttributeError:
     """The error for an attribute that there is not, with what may be meant."""
-    same = [other for other in known if other.lower() == name.lower()]
-    near = [name] if name in others else same or get_close_matches(name, [*known, *others], 1)
+    near = [name] if name in others else _spelt_alike(name, [*known, *others])
     hint = f"; did you mean {near[0]!r}?" if near else ""
     if near and near[0] in others:
         hint = f"; in its place: {others[near[0]]}"
-    return AttributeError(here(f"{owner} has no attribute {name!r}{hint}"))
+    # Given its name but no object, Python itself adds no other suggestion.
+    return AttributeError(here(f"{owner} has no attribute {name!r}{hint}"), name=name)
+
+
+def _spelt_alike(name: str, known: Collection[str]) -> list[str]:
+    """The name that is spelt most alike, if one is; small and large letters decide last."""
+    lower = {other.lower() for other in known}
+    near = get_close_matches(name.lower(), lower, 1)
+    return get_close_matches(name, [other for other in known if other.lower() in near], 1, cutoff=0)
 
 
 class NamesApart:

@@ -22,6 +22,7 @@ from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
+from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import expressions, graph, merging, new_axes, reshapes, tensor_parts
@@ -47,7 +48,7 @@ from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.stages import stage_text, view_statements
 from ocannl.program.static_index import StaticIndex, tagged
-from ocannl.program.values import Value, is_memory, kept_parameter
+from ocannl.program.values import Value, is_memory, kept_parameter, values_of
 from ocannl.viewer.show import Viewable
 
 
@@ -377,9 +378,11 @@ class Tensor(
         """In eager mode, the parts along the first axis."""
         if is_eager():
             return (self[at] for at in range(len(self)))
+        of_scan = any(isinstance(value.op, ScanOp) for value in (self.ir_value, *values_of(self.ir_value.op)))
+        states = "; a block gives its last states, too, with states=True" if of_scan else ""
         raise ArgumentError(
             f"`{self.label}` cannot be iterated while the program is being built: "
-            "`[t[i] for i in range(len(t))]` are its parts, and `t.numpy()` is its present value"
+            f"`[t[i] for i in range(len(t))]` are its parts, and `t.numpy()` is its present value{states}"
         )
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from reprlib import repr as short
 from typing import Any, TypeAlias, TypedDict, cast
 
 import numpy as np
@@ -61,7 +62,10 @@ def check_option(optimizer: str, name: str, value: object, *, lr: bool = False) 
     elif name == "ns_steps":
         integer(value, what)
     elif lr and not isinstance(value, int | float | np.generic | np.ndarray):
-        raise oc.ArgumentError(f"{what} is a number, an expression or a schedule, found {value!r}")
+        raise oc.ArgumentError(
+            f"{what} is a number, an expression or a schedule, found {short(value)}; parameters are given to "
+            "no optimizer: step(loss) trains those of the loss, step(loss, params=[...]) some of them"
+        )
     else:
         number(value, what, below=1 if name in SHARES else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,14 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.Mesh({"data": 2}, timeout=float("inf")), "is less than 1000000000.0, found inf"),
     (lambda ctx, x: ANY.Mesh({"data": 2}, engin="mpi"), "Mesh: there is no argument `engin`; did you mean"),
     (lambda ctx, x: NN.linear(outdim=3), "`outdim`; did you mean `out_dim`?"),
+    (
+        lambda ctx, x: TRAIN.adam([x], lr=0.1),
+        "adam: `lr` is given twice, by its name, and by its place as [<x",
+    ),
+    (lambda ctx, x: TRAIN.adam({"w": x}), "parameters are given to no optimizer: step(loss) trains those of"),
+    (lambda ctx, x: ctx.load("m.pt", x), "'m.pt': PyTorch's arrays are set by oc.interop.from_torch"),
+    (lambda ctx, x: ANY.node("n", init=np.ones(2)), "found an array: oc.data(array, label='n') is memory"),
+    (lambda ctx, x: [*nn.gru(2)(oc.data(np.ones((3, 4))))], "gives its last states, too, with states=True"),
     (lambda ctx, x: NN.linear(3), "linear: too many positional arguments. Its arguments are"),
     (lambda ctx, x: TRAIN.batches(batch_size=2), "batches: there is no argument `batch_size`"),
     (lambda ctx, x: TRAIN.plot(["high", "low"]), "what is plotted is numbers"),
@@ -126,6 +135,7 @@ NAMES: list[tuple[Any, str, str]] = [
     (train, "DataLoader", "in its place: train.batches"),
     (train, "DataLoadr", "in its place: train.batches"),
     (train, "adamW", "did you mean 'adamw'?"),
+    (nn, "Linaer", "did you mean 'linear'?"),
     (oc.data([1.0]), "detach", "in its place: oc.stop_gradient(t)"),
     (oc.data([1.0]), "reshap", "did you mean 'reshape'?"),
     (oc.data([1.0]), "_reshap", "has no attribute '_reshap'"),
@@ -136,6 +146,15 @@ NAMES: list[tuple[Any, str, str]] = [
     (nn.linear(out_dim=1), "cuda", "in place of `cuda`: nothing, memory is that of a context"),
     (oc.config, "treads", "has no attribute 'treads'"),
 ]
+
+
+def test_a_name_is_suggested_once():
+    """Python adds a suggestion of its own to an error that has an object."""
+    with pytest.raises(AttributeError) as caught:
+        ANY.einsumm  # noqa: B018
+    assert caught.value.obj is None
+    told = "".join(traceback.format_exception_only(caught.value))
+    assert told.lower().count("did you mean") == 1
 
 
 def test_what_is_named_in_place_of_others_is_there():
