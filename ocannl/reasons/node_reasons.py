@@ -12,11 +12,13 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.ir.errors import OcannlError, location_text
 from ocannl.dialects.ir.origins import at, name_of, origins
-from ocannl.dialects.loops import CollectiveOp, FuncOp, LoadOp, NestOp, RepeatOp, StoreOp
+from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.kernel.launch import COPY
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.memory import NodeMemory, memory_report
-from ocannl.passes.analysis.nests import accesses, all_steps, nests_of
+from ocannl.passes.analysis.nests import accesses, nests_of
 from ocannl.program.reasons import Line, Reasons
 
 SAID = {
@@ -26,27 +28,25 @@ SAID = {
     "constant": "has memory that no run writes",
 }
 Origin: TypeAlias = tuple[str | None, str, int] | None
+Computing: TypeAlias = NestOp | LaunchOp
 # A value that is computed where it is used may be so in many places.
 MOST_PLACES = 5
 
 
 @dataclass(frozen=True)
 class Touch:
-    """A nest of a function, or of the body of a loop that runs in it, that reads or writes a node."""
+    """A nest or kernel that reads or writes a node, in a function or in the body of a loop that it runs."""
 
-    nest: NestOp
+    step: Computing
     place: str | None
     writes: bool
     loops: tuple[RepeatOp, ...] = ()
     """The loops around it, the outermost first."""
 
     def line(self) -> Line:
-        nest = self.nest
-        schedule = "" if nest.schedule is None else f", scheduled as {schedule_text(nest.schedule.data)}"
         often = "".join(f", {loop.count.data} times by the loop @{loop.body.data}" for loop in self.loops)
         does = "computed" if self.writes else "read"
-        text = f"{does} in the nest {nest.label.data!r}{_space(nest.space.data)}{schedule}{often}"
-        return Line(self.place, text)
+        return Line(self.place, f"{does} in {titled(self.step)}{_schedule(self.step)}{often}")
 
 
 class NodeReasons:
@@ -61,7 +61,7 @@ class NodeReasons:
         self._touches: dict[str, list[Touch]] = {}
         self._others: dict[str, list[Line]] = {}
         self._apart: dict[tuple[NestOp, NestOp], str | None] = {}
-        self._computing: dict[Origin, list[NestOp]] = {}
+        self._computing: dict[Origin, list[Computing]] = {}
         self._read_steps(func, (), {label: label for label in self.rows})
 
     def of(self, label: str) -> Reasons:
@@ -79,11 +79,12 @@ class NodeReasons:
 
     def writers(self, label: str) -> list[NestOp]:
         """The nests of the function, not of loops' bodies, that store to a node."""
-        return [touch.nest for touch in self._touches.get(label, ()) if touch.writes and not touch.loops]
+        own = [touch.step for touch in self._touches.get(label, ()) if touch.writes and not touch.loops]
+        return [step for step in own if isinstance(step, NestOp)]
 
     def _read_steps(self, func: FuncOp, loops: tuple[RepeatOp, ...], known: Mapping[str, str]) -> None:
         """Notes what the steps of a function touch; `known` names of its nodes are those of other ones."""
-        for step in all_steps(func):
+        for step in func.steps:
             if isinstance(step, RepeatOp):
                 given = zip(step.labels.data, step.inputs, strict=False)
                 if step.workspace is not None:
@@ -95,7 +96,9 @@ class NodeReasons:
                 line = Line(location_text(step), f"exchanged by {step.kind.data} over {step.mesh.data}")
                 for node in step.nodes:
                     self._note(known, node, line)
-            else:
+            elif isinstance(step, LaunchOp):
+                self._read_kernel(step, loops, known)
+            elif isinstance(step, NestOp | GroupOp):
                 for nest in nests_of(step):
                     self._read_nest(nest, loops, known)
 
@@ -110,12 +113,26 @@ class NodeReasons:
             place = location_text(own[0]) or location_text(nest)
             writes = any(isinstance(op, StoreOp) for op in own)
             self._touches.setdefault(label, []).append(Touch(nest, place, writes, loops))
-        for op in nest.walk():
+        self._read_expressions(nest)
+
+    def _read_kernel(self, kernel: LaunchOp, loops: tuple[RepeatOp, ...], known: Mapping[str, str]) -> None:
+        touched: dict[str, list[tuple[Operation, bool]]] = {}
+        for op in kernel.walk():
+            for node, writes in nodes_in(op):
+                touched.setdefault(known.get(node.label.data, ""), []).append((op, writes))
+        for label, own in touched.items():
+            place = location_text(own[0][0]) or location_text(kernel)
+            touch = Touch(kernel, place, any(writes for _, writes in own), loops)
+            self._touches.setdefault(label, []).append(touch)
+        self._read_expressions(kernel)
+
+    def _read_expressions(self, step: Computing) -> None:
+        for op in step.walk():
             if isinstance(op, LoadOp):
                 continue
-            nests = self._computing.setdefault(_made_for(op), [])
-            if not nests or nests[-1] is not nest:
-                nests.append(nest)
+            known = self._computing.setdefault(_made_for(op), [])
+            if not known or known[-1] is not step:
+                known.append(step)
 
     def _neighbours(self, label: str) -> Iterator[Line]:
         """Why the nests that compute a node are not one with those that run before and after them."""
@@ -136,15 +153,17 @@ class NodeReasons:
         return self._apart[first, second]
 
     def _inlined(self, label: str) -> Iterator[Line]:
-        """The nests with the expression of a node that none touches; without one, where it was written."""
+        """The nests or kernels with the expression of a node that none touches; without one, where it was
+        written.
+        """
         node = self._declared[label]
-        place, nests = location_text(node), self._computing.get(_made_for(node), [])
-        for nest in nests[:MOST_PLACES]:
-            text = f"its expression is part of the nest {nest.label.data!r}{_space(nest.space.data)}"
-            yield Line(place, text)
-        if len(nests) > MOST_PLACES:
-            yield Line(place, f"and of {len(nests) - MOST_PLACES} other nests")
-        if not nests:
+        place, found = location_text(node), self._computing.get(_made_for(node), [])
+        for step in found[:MOST_PLACES]:
+            yield Line(place, f"its expression is part of {titled(step)}")
+        if len(found) > MOST_PLACES:
+            kind = "nests" if isinstance(found[0], NestOp) else "kernels"
+            yield Line(place, f"and of {len(found) - MOST_PLACES} other {kind}")
+        if not found:
             yield Line(place, "it is written here")
 
 
@@ -167,3 +186,25 @@ def _label_of(op: object) -> str:
 
 def _space(space: Space) -> str:
     return f" over {' '.join(f'{name}={size}' for name, size in space)}" if space else ""
+
+
+def titled(step: Computing) -> str:
+    """A nest or kernel in a sentence."""
+    if isinstance(step, NestOp):
+        return f"the nest {step.label.data!r}{_space(step.space.data)}"
+    blocks = "one block" if step.blocks == 1 else f"{step.blocks} blocks"
+    return f"the kernel {step.label.data!r} of {blocks} of {step.threads} threads"
+
+
+def _schedule(step: Computing) -> str:
+    if isinstance(step, NestOp):
+        return "" if step.schedule is None else f", scheduled as {schedule_text(step.schedule.data)}"
+    return f", with {step.shared_bytes} bytes of shared memory" if step.shared_bytes else ""
+
+
+def nodes_in(op: Operation) -> Iterator[tuple[NodeOp, bool]]:
+    """The nodes that an operation of a kernel touches, each with whether it is written."""
+    for place, value in enumerate(op.operands):
+        if isinstance(value.owner, NodeOp):
+            is_target = op.name == COPY and place == 1
+            yield value.owner, is_target or (isinstance(op, StoreOp) and op.node is value)

@@ -10,33 +10,39 @@ from xdsl.ir import Operation
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import space_text
 from ocannl.dialects.ir.errors import location_text
+from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
 from ocannl.program.reasons import Line, Reasons
+from ocannl.reasons.node_reasons import nodes_in
 
 
 @dataclass(frozen=True)
 class Touching:
-    """A nest, and the labels of the nodes that it reads and stores to."""
+    """A nest or kernel, and the labels of the nodes that it reads and stores to."""
 
-    nest: NestOp
+    nest: NestOp | LaunchOp
     reads: frozenset[str]
     writes: frozenset[str]
 
     @property
     def name(self) -> str:
-        return f"the nest {self.nest.label.data!r}"
+        kind = "nest" if isinstance(self.nest, NestOp) else "kernel"
+        return f"the {kind} {self.nest.label.data!r}"
 
     def line(self, text: str) -> Line:
-        return Line(location_text(self.nest), f"{self.name} over {space_text(self.nest.space.data)} {text}")
+        nest = self.nest
+        space = f" over {space_text(nest.space.data)}" if isinstance(nest, NestOp) else ""
+        return Line(location_text(nest), f"{self.name}{space} {text}")
 
 
 def pair_reasons(func: FuncOp, first: str, second: str) -> Reasons:
     """Whether one of two nodes waits for the other, by which nests; and why these are not fused."""
-    nests = [_touching(op) for op in func.walk() if isinstance(op, NestOp)]
+    nests = [_touching(op) for op in func.walk() if isinstance(op, NestOp | LaunchOp)]
     for label in (first, second):
         if not any(label in nest.writes for nest in nests):
-            return Reasons(f"no nest stores `{label}`: nothing waits for it", ())
+            kind = "kernel" if any(isinstance(each.nest, LaunchOp) for each in nests) else "nest"
+            return Reasons(f"no {kind} stores `{label}`: nothing waits for it", ())
     together = next((nest for nest in nests if {first, second} <= nest.writes), None)
     if together is not None:
         answer = f"`{first}` and `{second}` are computed at once, by {together.name}"
@@ -51,9 +57,13 @@ def pair_reasons(func: FuncOp, first: str, second: str) -> Reasons:
     return Reasons(f"neither of `{first}` and `{second}` waits for the other", ())
 
 
-def _touching(nest: NestOp) -> Touching:
+def _touching(nest: NestOp | LaunchOp) -> Touching:
     ops = list(nest.walk())
-    return Touching(nest, _labels(ops, LoadOp), _labels(ops, StoreOp))
+    if isinstance(nest, NestOp):
+        return Touching(nest, _labels(ops, LoadOp), _labels(ops, StoreOp))
+    touched = [(node.label.data, writes) for op in ops for node, writes in nodes_in(op)]
+    written = frozenset(label for label, writes in touched if writes)
+    return Touching(nest, frozenset(label for label, writes in touched if not writes), written)
 
 
 def _labels(ops: Sequence[Operation], kind: type[LoadOp] | type[StoreOp]) -> frozenset[str]:
@@ -83,6 +93,8 @@ def _chain(nests: Sequence[Touching], before: str, after: str) -> list[tuple[str
 
 def _apart(source: Touching, reader: Touching) -> str:
     """Why a nest is not fused with the next one that reads what it stores."""
+    if isinstance(source.nest, LaunchOp) or isinstance(reader.nest, LaunchOp):
+        return ""
     own, other = source.nest.parent_op(), reader.nest.parent_op()
     if own is other and not isinstance(own, FuncOp):
         return ": their nests run in turn, for some rows at a time"
