@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
+from ocannl.models.chats import chat_prompt
 from ocannl.models.finetune import with_adapters
 from ocannl.models.generation import generate
 from ocannl.models.loading import load
@@ -22,6 +23,8 @@ def main(args: Sequence[str] | None = None) -> str:
     parser = ArgumentParser(prog="python -m ocannl.models.generate", description=__doc__)
     parser.add_argument("folder", type=Path, help="config.json, tokenizer.json and *.safetensors")
     parser.add_argument("prompt")
+    parser.add_argument("--chat", action="store_true", help="the prompt is a user's message")
+    parser.add_argument("--system", help="a message before it, with --chat")
     parser.add_argument("--max-new", type=int, default=100, help="the number of new tokens at most")
     parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the best token")
     parser.add_argument("--top-k", type=int)
@@ -40,7 +43,7 @@ def main(args: Sequence[str] | None = None) -> str:
     model: Any = load(o.folder, dtype, activations=o.activations)
     if o.adapters:
         model = with_adapters(model, o.adapters)
-    ids: list[int] = tokenizer.encode(o.prompt).ids
+    ids = prompt_ids(tokenizer, o.folder, o.prompt, o.chat, o.system)
     written, shown = [*ids], ""
 
     def show(new: Any) -> None:
@@ -56,6 +59,17 @@ def main(args: Sequence[str] | None = None) -> str:
     generate(model, np.array(ids), seed=o.seed, stop=ends_of(o.folder), stream=show, **how)
     print()
     return tokenizer.decode(written)
+
+
+def prompt_ids(tokenizer: Any, folder: Path, prompt: str, chat: bool, system: str | None) -> list[int]:
+    """The ids of a text, or of the messages of a chat, whose template has all special tokens."""
+    if not chat:
+        if system is not None:
+            raise oc.OcannlError("a system message is one of a chat: give --chat, too")
+        return tokenizer.encode(prompt).ids
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    text = chat_prompt(folder, [*messages, {"role": "user", "content": prompt}])
+    return tokenizer.encode(text, add_special_tokens=False).ids
 
 
 if __name__ == "__main__":
