@@ -68,12 +68,12 @@ def choose_split(nest: NestOp) -> Split | None:
 def split_rows(nest: NestOp, reduce: ReduceOp) -> Split | None:
     """The split of a reduction that is no contraction, if it occupies few blocks."""
     values = points(reduce.space.data)
-    if not is_long(reduce) or needs_reduction(reduce):
+    if not points(nest.space.data) or not is_long(reduce) or needs_reduction(reduce):
         return None
     lanes, own = choose_lanes(nest, [reduce]), shared_variable(reduce)
     blocks = points(nest.space.data) // lanes.beside_count
     size, name = max((size, name) for name, size in reduce.space.data if name != own or size == values)
-    parts = [1, *divisors(size, MOST_BLOCKS // blocks)][-1] if blocks else 1
+    parts = [1, *divisors(size, MOST_BLOCKS // blocks)][-1]
     if lanes.is_inner:
         is_slow = blocks < FEW_BLOCKS and values * lanes.beside_count >= LEAST_READ
     else:

@@ -50,6 +50,21 @@ loops.func @large {
 // CHECK-LABEL: loops.func @large {
 // CHECK-NOT:     _part
 
+// Nothing is summed for no results.
+loops.func @no_results {
+  %x = assign.node "x" constant because "data" : memref<1048576x8xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<0x8xf32>
+  loops.nest "y" (o = 0, b = 8) {
+    %sum = loops.reduce max (k = 1048576) : f32 {
+      %0 = loops.load %x[k, b]
+      loops.yield %0
+    }
+    loops.store %sum, %y[o, b]
+  }
+}
+// CHECK-LABEL: loops.func @no_results {
+// CHECK-NOT:     _part
+
 // Few long rows: parts of each have blocks of their own, which each read much.
 loops.func @few_rows {
   %x = assign.node "x" constant because "data" : memref<4x1048576xf32>
