@@ -52,6 +52,7 @@ from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.simplify import SimplifyPass
 from ocannl.passes.loops.split_k.split_k import SplitKPass
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
+from ocannl.passes.loops.trim_resets import TrimResetsPass
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.loops.unfold_windows import UnfoldWindowsPass
 from ocannl.passes.loops.winograd.winograd import WinogradPass
@@ -118,7 +119,7 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
 ON_METAL_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
-    *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, UnfoldWindowsPass, SplitKPass),
+    *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, TrimResetsPass, UnfoldWindowsPass, SplitKPass),
     *(FuseSumsPass, FuseRowsPass),
     *(WithOptions(OverlapCollectivesPass, (("kernels", True),)), PlanMemoryPass),
 )

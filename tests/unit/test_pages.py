@@ -112,6 +112,7 @@ def test_pipelines_are_as_the_pages_say():
         "unfold-layers",
         "hoist-from-loops",
         "gather-windows",
+        "trim-resets",
         "unfold-windows",
         "split-k",
         "fuse-sums",
