@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.arith import ConstantOp, DivfOp, FastMathFlag, FastMathFlagsAttr
+from xdsl.dialects.arith import ConstantOp, DivfOp, FastMathFlagsAttr
 from xdsl.dialects.builtin import Float32Type, FloatAttr
 from xdsl.dialects.math import Exp2Op, ExpOp
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
 APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])

@@ -18,7 +18,7 @@ ENOUGH_REGISTERS, FEW_SUMS = 168, 32
 # So many are enough where it keeps at most so many bytes in arrays of its own.
 FEWER_REGISTERS, FEW_KEPT_BYTES = 128, 64
 # And all of them where these have more elements.
-ALL_REGISTERS, MANY_KEPT = 255, 128
+ALL_REGISTERS, MANY_KEPT = 255, 176
 
 
 def limits(launch: LaunchOp) -> str:

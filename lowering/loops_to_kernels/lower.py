@@ -43,7 +43,7 @@ def goes_in_turn(group: GroupOp) -> bool:
 
 
 def lower_group(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) -> LaunchOp:
-    """The kernel of a group and of the resets of what it adds up in.
+    """The kernel of a group and of the resets of what it adds up in, and of nests after it that it takes.
 
     Raises `OcannlError` where points of one of its nests store to one cell.
     """
@@ -53,7 +53,11 @@ def lower_group(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulat
     if goes_in_turn(group):
         found = plan(group, options, kept)
         if found is not None:
-            return RegisterKernel(group, found, {one.node: one for one in kept}).launch()
+            kernel = RegisterKernel(group, found, {one.node: one for one in kept})
+            launch = kernel.launch()
+            for nest in kernel.taken:
+                Rewriter.erase_op(nest)
+            return launch
         return blocks_in_turn(group, options, kept)
     return row_kernel(group)
 
@@ -69,6 +73,8 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
         if isinstance(step, GroupOp) and has_points(step) and goes_in_turn(step)
     }
     for step in steps(func):
+        if step.parent is None:
+            continue
         if has_points(step) and nests_of(step):
             launch = (
                 lower_group(step, options, kept.get(step, []))

@@ -30,11 +30,12 @@ from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached
+from ocannl.lowering.loops_to_kernels.epilogues import Epilogues, Total
 from ocannl.lowering.loops_to_kernels.fused_rows import taken_names
 from ocannl.lowering.loops_to_kernels.pipelining import whole
 from ocannl.lowering.loops_to_kernels.register_plan import Plan, PlannedNest, Work, scores_first
 from ocannl.passes.analysis.contractions import Contraction
-from ocannl.passes.analysis.nests import operations, with_reduced
+from ocannl.passes.analysis.nests import operations, used_nodes, with_reduced
 from ocannl.passes.rewrites.indices import substitute_indices
 
 # The variables of copies, and the arrays of a ring.
@@ -56,7 +57,9 @@ class RegisterKernel:
 
     Attributes:
         kept: the accumulators.
-        before, body, after: what is done before the first turn, in each, and after the last one.
+        before, body: operations before the first turn, and in each.
+        totals: what is added up, by nodes.
+        taken: the nests after the group that are part of the kernel.
         own: arrays of threads in place of nodes.
         row, tile, pair, half: register variables: rows 0 and 8 of a warp's fragments, fragments side by side,
             neighbouring columns of a result, parts of the depth.
@@ -67,7 +70,8 @@ class RegisterKernel:
     kept: Mapping[SSAValue, Accumulator]
     before: list[Operation] = field(default_factory=list[Operation])
     body: list[Operation] = field(default_factory=list[Operation])
-    after: list[Operation] = field(default_factory=list[Operation])
+    totals: dict[SSAValue, Total] = field(default_factory=dict[SSAValue, Total])
+    taken: list[NestOp] = field(default_factory=list[NestOp])
     own: dict[SSAValue, OwnOp] = field(default_factory=dict[SSAValue, OwnOp])
     more: list[OwnOp] = field(default_factory=list[OwnOp])
     tiles: dict[tuple[SSAValue, Map], Tile] = field(default_factory=dict[tuple[SSAValue, Map], Tile])
@@ -76,6 +80,7 @@ class RegisterKernel:
 
     def __post_init__(self) -> None:
         group, plan = self.group, self.plan
+        self.read = [node for node in used_nodes(group) if node not in self.kept]
         self.draft = draft = Draft(taken_names(group), dict(group.space.data))
         draft.names.used |= {TILE_ROW, TILE_COLUMN}
         self.turn, _ = plan.turn
@@ -109,9 +114,10 @@ class RegisterKernel:
         registers += [(name, 2) for name in (self.half, self.row, self.pair, self.deep_pair)]
         self.draft.registers += registers
         arrays = [tile.array for tile in self.tiles.values()]
-        return self.draft.launch(
-            self.group, [*arrays, *self.own.values(), *self.more, *self.in_turn(), *self.after]
-        )
+        epilogues = Epilogues(self.group, self.totals, self.read)
+        body = [*self.in_turn(), *epilogues.build()]
+        self.taken = epilogues.taken
+        return self.draft.launch(self.group, [*arrays, *self.own.values(), *self.more, *body])
 
     # Turns.
 
@@ -181,10 +187,8 @@ class RegisterKernel:
             accumulator.redirect(accumulator.accesses(), array, place)
             self.before += accumulator.starting(array.result, place)
             at = tuple(index.substitute(values) for index in accumulator.at)
-            total = LoadOp(array.result, place)
-            ops: list[Operation] = [total, StoreOp(total.result, accumulator.node, at)]
-            once = [Bound(self.quarter, 1)] if one.work is Work.ROWS else []
-            self.after += [WhereOp(once, Region(Block(ops)))] if once else ops
+            once = (Bound(self.quarter, 1),) if one.work is Work.ROWS else ()
+            self.totals[accumulator.node] = Total(array.result, place, at, once)
 
     # Nests.
 

@@ -73,7 +73,7 @@ class Plan:
 def plan(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) -> Plan | None:
     """How scores stay in registers; None where they cannot."""
     turns = [(name, size) for name, size in group.space.data if name in group.clashing]
-    inside = [node.result for node in group.nodes]
+    inside: list[SSAValue] = [node.result for node in group.nodes]
     wide = {node for node in inside if len(memref_shape(node)) == 2}
     shapes = {memref_shape(node) for node in wide}
     own_axes = {axis for nest in group.nests if (axis := own_axis(nest, wide)) is not None}
