@@ -17,6 +17,8 @@ from ocannl.passes.analysis.strides import contiguous
 
 # A smaller side or a shorter reduction is not worth a tile.
 LEAST_SIDE, LEAST_REDUCED = 16, 8
+# Of many rows that can be merged a tile may have few columns; threads stand still at the others.
+MANY_ROWS, FEW_COLUMNS = 4096, 4
 # The sides of tiles without tensor cores, and the cost of loading an operand, in multiplications.
 TILE_SIDES, OPERAND_COST = (16, 32, 64, 128), 8
 
@@ -50,7 +52,7 @@ class Contraction:
 
 def find_contraction(nest: NestOp, *, merges: bool = False) -> Contraction | None:
     """The contraction that does most of the work of a nest; None if there is none. With `merges`, rows may be
-    few along each variable, if they can be merged.
+    few along each variable, if they can be merged, and columns may be few where rows are many.
     """
     if nest.clashing:
         return None
@@ -84,7 +86,8 @@ def as_contraction(nest: NestOp, reduce: ReduceOp, *, merges: bool = False) -> C
         return None
     found = Contraction(reduce, loads[0], loads[1], best[0], best[1], max(ks)[1])
     rows = math.prod(size for _, size in row_variables(nest, found)) if merges else own[best[0]]
-    return None if min(rows, own[best[1]]) < LEAST_SIDE else found
+    least = FEW_COLUMNS if merges and rows >= MANY_ROWS else LEAST_SIDE
+    return None if rows < LEAST_SIDE or own[best[1]] < least else found
 
 
 def stands_alone(reduce: ReduceOp) -> bool:
