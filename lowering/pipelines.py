@@ -45,6 +45,7 @@ from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass
 from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.overlap_collectives import OverlapCollectivesPass
+from ocannl.passes.loops.pad_rows import PadRowsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
@@ -120,7 +121,7 @@ SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
 ON_METAL_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
     *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, TrimResetsPass, UnfoldWindowsPass, SplitKPass),
-    *(FuseSumsPass, FuseRowsPass),
+    *(FuseSumsPass, FuseRowsPass, PadRowsPass),
     *(WithOptions(OverlapCollectivesPass, (("kernels", True),)), PlanMemoryPass),
 )
 

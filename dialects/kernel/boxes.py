@@ -31,11 +31,13 @@ class Box:
         sizes: the elements of each box along the axes of the node.
         first: the indices at which the first box begins.
         count: how many boxes there are.
+        extents: where the node ends for the copy, along each axis; the rows of its memory may be longer.
     """
 
     sizes: tuple[int, ...]
     first: Map
     count: int
+    extents: tuple[int, ...]
 
     @property
     def rows(self) -> int:
@@ -62,10 +64,13 @@ def find_box(
     steps = [(index.coefficient(row), index.coefficient(column)) for index in indices]
     if steps[-1] != (0, 1) or sorted(steps[:-1])[-1:] != [(1, 0)] or sum(map(sum, steps)) != 2:
         return f"`{row}` and `{column}` are not each along one axis of the node, `{column}` along the last"
+    extents = list(shape)
     for bound in bounds:
-        if (bound.index, bound.below) not in [*zip(indices, shape, strict=True)]:
+        if bound.index not in indices:
             return f"`{bound}` is not where an axis of the node ends"
+        axis = indices.index(bound.index)
+        extents[axis] = min(extents[axis], bound.below)
     width = SWIZZLED_BYTES // bytes
     sizes = (*(rows if step == (1, 0) else 1 for step in steps[:-1]), width)
     first = tuple(index.substitute({row: Linear(), column: Linear()}) for index in indices)
-    return Box(sizes, first, columns // width)
+    return Box(sizes, first, columns // width, tuple(extents))

@@ -116,6 +116,11 @@ class CopyOp(TogetherOp):
         return 1 if self.width is None else self.width.data
 
     @property
+    def by_threads(self) -> int:
+        """That number if threads copy a `bulk` copy: a bound may come between the neighbours."""
+        return self.by if self.fault_of_bounds(self.by) is None else 1
+
+    @property
     def is_async(self) -> bool:
         return self.asynchronous is not None
 
@@ -185,7 +190,7 @@ class CopyOp(TogetherOp):
         check_access(self, self.source, self.source_map.data, sizes | own, bounds)
         check_access(self, self.target, self.target_map.data, sizes, scope_bounds(self))
         check_slot(self, self.target, self.target_map.data)
-        fault = self.fault_of_neighbours(self.by)
+        fault = self.fault_of_neighbours(self.by) if not self.is_bulk else self.fault_of_place(self.by)
         if fault is not None:
             raise VerifyException(fault)
         if self.is_async and self.bytes_at_a_time not in ASYNC_BYTES:
@@ -215,6 +220,8 @@ class CopyOp(TogetherOp):
         """The reason why hardware cannot copy this in bulk, None if it can."""
         if self.at is not None or self.bytes_at_a_time != VECTOR_BYTES:
             return f"a bulk copy moves {VECTOR_BYTES} bytes at a time, of no numbered points"
+        if (fault := self.fault_of_place(self.by)) is not None:
+            return fault
         found = self._found_box()
         return found if isinstance(found, str) else None
 
@@ -231,6 +238,10 @@ class CopyOp(TogetherOp):
 
         They must be contiguous and aligned in both arrays, and all be inside or outside of each bound.
         """
+        return self.fault_of_place(by) or self.fault_of_bounds(by)
+
+    def fault_of_place(self, by: int) -> str | None:
+        """The reason why so many elements are not contiguous and aligned."""
         if by == 1:
             return None
         last, size = self.space.data[-1] if self.space.data else ("", 1)
@@ -247,6 +258,13 @@ class CopyOp(TogetherOp):
                 return f"{by} neighbours are not aligned where the arena has the array"
         if self.at is not None and self.at.number.coefficient(last):
             return f"{by} neighbours along `{last}` are at other points"
+        return None
+
+    def fault_of_bounds(self, by: int) -> str | None:
+        """The bound that comes between so many elements: hardware that copies in bulk minds none."""
+        if by == 1:
+            return None
+        last = self.space.data[-1][0] if self.space.data else ""
         for bound in self.bounds:
             others = [step for name, step in bound.index.terms if name != last]
             moves = bound.index.coefficient(last)

@@ -20,18 +20,23 @@ from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, StoreOp
 class TensorMap:
     """A node as bulk copies have to know it: the number of its buffer among those of a kernel, the bytes of
     an element and its sizes, and the sizes of the boxes that they copy. The last axis is that of neighbours.
-    Copies of a map that `rounds` round f32 to TF32, to the nearest.
+    Where its rows in memory are longer than it, `extents` are its own sizes. Copies of a map that `rounds`
+    round f32 to TF32, to the nearest.
     """
 
     buffer: int
     bytes: int
     shape: Sequence[int]
     box: Sequence[int]
+    extents: Sequence[int] = ()
     rounds: bool = False
 
     @staticmethod
-    def of(buffer: int, node: SSAValue, box: Sequence[int], rounds: bool) -> TensorMap:
-        return TensorMap(buffer, element_bytes(node), memref_shape(node), box, rounds)
+    def of(
+        buffer: int, node: SSAValue, box: Sequence[int], extents: Sequence[int], rounds: bool
+    ) -> TensorMap:
+        shape = memref_shape(node)
+        return TensorMap(buffer, element_bytes(node), shape, box, extents if extents != shape else (), rounds)
 
 
 @dataclass(frozen=True, slots=True)

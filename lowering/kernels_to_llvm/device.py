@@ -129,7 +129,7 @@ class _DeviceEmitter:
         parameters += [f"{MAP_PARAMETER} {name}" for name in kernel.maps.values()]
         head = f"nounwind {limits(launch)}{'' if scope is None else f' !dbg {scope}'}"
         text = f"({', '.join(parameters)}) {head} {{\n{b.text()}\n  ret void\n}}"
-        maps = [TensorMap.of(nodes.index(node), node, box, rounds) for node, box, rounds in kernel.maps]
+        maps = [TensorMap.of(nodes.index(key[0]), *key) for key in kernel.maps]
         name = self.kernel(func, launch, text, kernel.shared)
         return KernelCall.of(launch, name, nodes, indices, maps=maps)
 
@@ -175,7 +175,8 @@ class DeviceKernel(ThreadEmitter):
         shared: the bytes of the kernel's shared arrays by name; 0 for dynamic shared memory.
         products: by reductions, those that warpgroups have instructions for.
         bulk: the copies in bulk, if the hardware has such and the kernel has some.
-        maps: the names of the tensor maps of these, by node, the sizes of boxes, and whether they round.
+        maps: the names of the tensor maps of these, by node, the sizes of boxes, where it ends, and
+            whether they round.
     """
 
     # A step of a contraction: its loads from shared memory move up past the products of those before.
@@ -195,7 +196,7 @@ class DeviceKernel(ThreadEmitter):
         found = ((op, find_product(launch, op)) for op in reduces)
         self.products = {op: product for op, product in found if product is not None}
         self.bulk = BulkCopies(b, launch.mbarriers) if has_warpgroups and launch.mbarriers else None
-        self.maps: dict[tuple[SSAValue, tuple[int, ...], bool], str] = {}
+        self.maps: dict[tuple[SSAValue, tuple[int, ...], tuple[int, ...], bool], str] = {}
         self.copies = [op for op in launch.body.walk() if isinstance(op, CopyOp)]
         self.has_async = any(op.is_async and not self.is_bulk(op) for op in self.copies)
         self.needs_fences = not self.touched_by_threads().isdisjoint(self.touched_by_hardware())
@@ -293,14 +294,14 @@ class DeviceKernel(ThreadEmitter):
             super().copy(op)
             return
         box, (*slot, _, _) = op.box, op.target_map.data
-        key = (op.source, box.sizes, is_rounded(self.launch, op.target))
+        key = (op.source, box.sizes, box.extents, is_rounded(self.launch, op.target))
         name = self.maps.setdefault(key, f"%m{len(self.maps)}")
         start = self.start_of(op.target, slot)
         first = [linear_value(self.b, Address(i.terms, i.constant), self.positions) for i in box.first]
         self.bulk.copy(box, f"ptr {name}", start, [(total, constant) for total, constant, _ in first])
 
     def transfer(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
-        if not op.is_async:
+        if not op.is_async or op.by_threads != op.by:
             super().transfer(op, rounds)
             return
         for positions in rounds:

@@ -61,11 +61,11 @@ def lane_order(op: CopyOp, threads: int) -> LaneOrder | None:
     if len(op.space.data) != 2:
         return None
     (outer, rows), (inner, size) = op.space.data
-    places = (size // op.by).bit_length() - 1
-    if 1 << places != size // op.by or 1 << places > WARP:
+    places = (size // op.by_threads).bit_length() - 1
+    if 1 << places != size // op.by_threads or 1 << places > WARP:
         return None
     bytes = element_bytes(op.target)
-    address, width = flatten(op.target, op.target_map.data), op.by * bytes
+    address, width = flatten(op.target, op.target_map.data), op.by_threads * bytes
     steps = address.stride(outer) * bytes, address.stride(inner) * width
 
     def cost(order: LaneOrder) -> int:

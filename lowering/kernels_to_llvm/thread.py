@@ -308,7 +308,7 @@ class ThreadEmitter(ThreadValues):
 
     def copy(self, op: CopyOp) -> None:
         """Each thread takes every `threads`-th point of the space, or so many neighbours."""
-        count = math.prod(size for _, size in op.space.data) // op.by
+        count = math.prod(size for _, size in op.space.data) // op.by_threads
         threads = self.launch.threads
         self.transfer(op, [self.copy_positions(op, k) for k in range(count // threads)])
         if rest := count % threads:
@@ -322,7 +322,7 @@ class ThreadEmitter(ThreadValues):
         """The variables at the point that a thread takes in round `k`."""
         threads = self.launch.threads
         *others, (last, size) = op.space.data or (("", 1),)
-        space = (*others, (last, size // op.by))
+        space = (*others, (last, size // op.by_threads))
         outer, inner = space[0][0], math.prod(size for _, size in space[1:])
         copier = self.copier(op)
         if threads % inner == 0:
@@ -333,10 +333,10 @@ class ThreadEmitter(ThreadValues):
         else:
             number = self.b.emit(f"add i32 {copier}, {k * threads}") if k else copier
             found = variables(self.b, number, space)
-        if op.by > 1:
+        if op.by_threads > 1:
             at = found[last]
-            name = at.name and self.b.emit_at(at.depth, f"mul i64 {at.name}, {op.by}")
-            found[last] = Position(name, at.offset * op.by, at.depth)
+            name = at.name and self.b.emit_at(at.depth, f"mul i64 {at.name}, {op.by_threads}")
+            found[last] = Position(name, at.offset * op.by_threads, at.depth)
         return found
 
     def copier(self, op: CopyOp) -> str:
@@ -351,7 +351,7 @@ class ThreadEmitter(ThreadValues):
             loaded.append(self.copy_load(op))
         for positions, value in zip(rounds, loaded, strict=True):
             self.positions.update(positions)
-            self.copy_target(op).store_whole(value, op.by)
+            self.copy_target(op).store_whole(value, op.by_threads)
 
     def copy_target(self, op: CopyOp) -> ElementAccess:
         return self.access(op.target, op.target_map.data)
@@ -379,8 +379,8 @@ class ThreadEmitter(ThreadValues):
     def copy_load(self, op: CopyOp) -> str:
         """Loads the elements that a thread copies at a time, or zeros where a bound does not hold."""
         access, inside = self.copy_source(op)
-        value = access.load_whole(op.by)
+        value = access.load_whole(op.by_threads)
         if inside == "true":
             return value
-        type = access.type.text if op.by == 1 else vector(access.type, op.by).text
+        type = access.type.text if op.by_threads == 1 else vector(access.type, op.by_threads).text
         return self.b.emit(f"select i1 {inside}, {type} {value}, {type} zeroinitializer")

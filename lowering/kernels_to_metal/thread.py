@@ -310,7 +310,7 @@ class ThreadWriter(TextWriter):
     def copy(self, op: CopyOp) -> None:
         """Each thread takes every `threads`-th point of the space, or so many neighbours."""
         *others, (last, size) = op.space.data or (("", 1),)
-        space = (*others, (last, size // op.by))
+        space = (*others, (last, size // op.by_threads))
         count, threads = math.prod(size for _, size in space), self.launch.threads
         sizes = {**scope_sizes(op), **dict(op.space.data), **dict(op.at.space if op.at else ())}
         source = self.place(op.source, op.source_map.data, sizes)
@@ -319,18 +319,18 @@ class ThreadWriter(TextWriter):
         with self.braces(f"UNROLL for (int {turn} = 0; {turn} < {-(-count // threads)}; {turn}++)"):
             self.line(f"const uint {number} = thread_number + {turn} * {threads};")
             with self.braces(f"if ({number} < {count})") if count % threads else nullcontext():
-                self.variables_of(number, space, {last: op.by})
+                self.variables_of(number, space, {last: op.by_threads})
                 tests = [self.condition(op, op.bounds)] if op.bounds else []
                 if op.at is not None:
                     place = self.number(op.at, sizes)
                     self.variables_of(place, op.at.space)
                     tests.append(f"{place} < {op.at.count}")
                 with self.braces(f"if ({' && '.join(tests)})") if tests else nullcontext():
-                    self.line(self.copied(source, target, op.by, loaded_type(op.target)))
+                    self.line(self.copied(source, target, op.by_threads, loaded_type(op.target)))
                 if tests:
                     zero = f"{metal_type(loaded_type(op.target))}(0)"
                     with self.braces("else"):
-                        for k in range(op.by):
+                        for k in range(op.by_threads):
                             self.line(f"{target[:-1]}{f' + {k}' if k else ''}] = {zero};")
 
     def copied(self, source: str, target: str, by: int, type: Attribute) -> str:

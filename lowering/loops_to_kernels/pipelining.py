@@ -21,7 +21,7 @@ from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space, identity_map
 from ocannl.dialects.index.memref import RING, SWIZZLED, SWIZZLED_RING, element_bytes, element_type
 from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp, WhereOp
-from ocannl.dialects.kernel.gpu import ASYNC_BYTES
+from ocannl.dialects.kernel.gpu import ASYNC_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.dialects.kernel.point import Numbered, PointOp
@@ -196,8 +196,9 @@ class Pipeline:
         values |= {self.k: deep, side: across}
         source = tuple(index.substitute(values) for index in operand.indices)
         target = (*slot, *operand.place(Linear.var(side), Linear.var(self.k)))
-        found = whole((operand.node, source), (array.result, target), space, where, bool(slot), at)
-        return in_bulk(found) if found.is_async and operand.is_swizzled else found
+        pair = (operand.node, source), (array.result, target)
+        bulk = in_bulk(*pair, space, where) if slot and operand.is_swizzled and at is None else None
+        return bulk or whole(*pair, space, where, bool(slot), at)
 
     def last(self, step: Linear) -> int:
         """The number of steps along `k` up to the last one that an index expression reaches."""
@@ -237,12 +238,16 @@ def whole(
     return CopyOp(source, target, space, where, by=by, is_async=is_async and by * size in ASYNC_BYTES, at=at)
 
 
-def in_bulk(op: CopyOp) -> CopyOp:
-    """The copy as one in bulk, if hardware has such."""
-    if op.fault_of_box() is not None:
-        return op
-    source, target = (op.source, op.source_map.data), (op.target, op.target_map.data)
-    return CopyOp(source, target, op.space.data, op.bounds, by=op.by, is_bulk=True)
+def in_bulk(
+    source: tuple[SSAValue, Map], target: tuple[SSAValue, Map], space: Space, where: Sequence[Bound]
+) -> CopyOp | None:
+    """A copy in bulk, if hardware has such."""
+    by = VECTOR_BYTES // element_bytes(source[0])
+    copy = CopyOp(source, target, space, where, by=by, is_bulk=True)
+    if copy.fault_of_box() is None:
+        return copy
+    copy.erase()
+    return None
 
 
 def within_block(draft: Draft, name: str) -> Linear:

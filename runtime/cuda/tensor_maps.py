@@ -35,8 +35,8 @@ def encode(device: Gpu, map: TensorMap, address: int) -> NDArray[np.uint8]:
     api = device.driver.api
     found: NDArray[Any] = aligned_array((TENSOR_MAP_BYTES,), np.uint8, ALIGNMENT)
     # The driver's first axis is that of neighbours, the strides are those of all others.
-    sizes = np.array(map.shape[::-1], np.uint64)
-    strides = (map.bytes * np.cumprod(sizes))[:-1].astype(np.uint64)
+    shape, sizes = (np.array(axes[::-1], np.uint64) for axes in (map.shape, map.extents or map.shape))
+    strides = (map.bytes * np.cumprod(shape))[:-1].astype(np.uint64)
     box, steps = np.array(map.box[::-1], np.uint32), np.ones(len(map.box), np.uint32)
     place = device.ask("cuGetProcAddress", ENCODE, VERSION, 0)
     if not place:

@@ -117,6 +117,7 @@ def test_pipelines_are_as_the_pages_say():
         "split-k",
         "fuse-sums",
         "fuse-rows",
+        "pad-rows",
         "overlap-collectives",
         "plan-memory",
         "lower-loops-to-kernels",

@@ -51,5 +51,6 @@ def run_ptx(
 def of_buffer(map: TensorMap, address: int) -> bulk_copies.TensorMap:
     """The map that a driver makes of a buffer in row-major order."""
     size, sizes = map.bytes, map.shape[::-1]
+    extents = (map.extents or map.shape)[::-1]
     strides = [size * int(np.prod(sizes[:k])) for k in range(1, len(sizes))]
-    return bulk_copies.TensorMap(address, size, sizes, strides, map.box[::-1], map.rounds)
+    return bulk_copies.TensorMap(address, size, extents, strides, map.box[::-1], map.rounds)

@@ -657,11 +657,11 @@ loops.func @f {
   %x = assign.node "x" on_device : memref<20x64xf16>
   kernel.launch "x" block (t = 8) {
     %s = kernel.shared memref<8x64xf16, "swizzled">
-    kernel.copy bulk %x[i, k] to %s[i, k] over (i = 8, k = 64) by 8 where i < 6
+    kernel.copy bulk %x[i, k] to %s[i, k] over (i = 8, k = 64) by 8 where i + k < 6
   }
 }
 
-// CHECK: `kernel.copy`: `i < 6` is not where an axis of the node ends
+// CHECK: `kernel.copy`: `i + k < 6` is not where an axis of the node ends
 
 // -----
 

@@ -171,6 +171,28 @@ def test_boxes_that_end_outside(x: str, w: str, only: Any):
     check(module, sizes, "bf16", x, w, apart=True)
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("x", "w"), LAYOUTS)
+def test_rows_that_are_longer_than_numbers(x: str, w: str, only: Any):
+    """Hardware fills zeros in where the numbers end; threads copy them one by one."""
+    only(WARPGROUP_TILES[-1])
+    sizes, longer = (70, 101, 203), {"70": "72", "101": "104", "203": "208"}
+    text = product(sizes, "bf16", x, w)
+    found, expected = arrays(sizes, "bf16", x, w)
+    for name in "xw":
+        rows, columns = found[name].shape
+        wide = int(longer[str(columns)])
+        text = text.replace(f"memref<{rows}x{columns}xbf16>", f"memref<{rows}x{wide}xbf16>")
+        found[name] = np.pad(found[name], ((0, 0), (0, wide - columns)), constant_values=np.nan)
+    module = lowered(text, warpgroups=True)
+    assert copied_in_bulk(module) == {True}
+    for arch in (ARCH, "sm_80"):
+        run_ptx(ptx_text(module, arch), given := dict(found), apart=True)
+        np.testing.assert_allclose(given["y"], expected, rtol=1e-5, atol=1e-3)
+    run_compiled(module, found, {}, emulation=Emulation(shuffle=2, check=True))
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-3)
+
+
 def test_one_operand_in_bulk(only: Any):
     """The rows of the other one are not aligned: groups have copies of both kinds."""
     only(WARPGROUP_TILES[-1])

@@ -39,6 +39,12 @@ def test_a_map(driver: FakeDriver):
     assert (map.bytes, map.sizes, map.strides, map.box) == (2, [72, 40, 3], [144, 144 * 40], [64, 16, 1])
 
 
+def test_a_map_of_longer_rows(driver: FakeDriver):
+    found = made(Gpu(), extents=(3, 40, 67))
+    map = driver.maps.made[driver.maps.at(found.ctypes.data)]
+    assert (map.sizes, map.strides) == ([67, 40, 3], [144, 144 * 40])
+
+
 def test_a_map_that_rounds(driver: FakeDriver):
     found = made(Gpu(), bytes=4, box=(1, 16, 32), shape=(1, 40, 72), rounds=True)
     assert driver.maps.made[driver.maps.at(found.ctypes.data)].rounds
