@@ -55,7 +55,7 @@ class EagerEngine:
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
         found = self._present(default_context(), value)
-        RECORDER.given.clear()
+        RECORDER.has_run()
         return found
 
     def _present(self, context: Context, value: Value) -> NDArray[Any]:
@@ -84,7 +84,7 @@ class EagerEngine:
                 node = context.node_of(Tensor(target))
             node.memory.write(value)
             node.written = True
-            RECORDER.given.clear()
+            RECORDER.has_run()
 
     def run(self, code: Sequence[Operation]) -> None:
         """Runs statements once."""
@@ -134,7 +134,7 @@ class EagerEngine:
         else:
             routines.move_to_end(key)
         routine()
-        RECORDER.given.clear()
+        RECORDER.has_run()
 
     def _prepare(self, context: Context, values: Sequence[Value]) -> None:
         """Gives values to parameters that have none, and zero to gradients."""
@@ -178,9 +178,9 @@ class EagerEngine:
             with mode(False):
                 value = add_data(contents, type, label)
             RECORDER.add_place(kind, value)
-            RECORDER.given.add(value)
+            RECORDER.give(value)
             return value
-        RECORDER.given.add(value)
+        RECORDER.give(value)
         value.array = contents
         self._settled.pop(value, None)
         tensor = Tensor(value)

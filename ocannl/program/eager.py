@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
 
@@ -95,8 +96,8 @@ class Recorder:
         """Data by their type, and by where they came from."""
         self.users: dict[Value, int] = {}
         """How many handles and statements depend on data that can be replaced."""
-        self.given: set[Value] = set()
-        """Data since something ran last: what is being built may depend on them, and has no handle yet."""
+        self.given: dict[Value, int] = {}
+        """Data since a thread ran something: what it builds may depend on them, and has no handle yet."""
 
     def reads_of(self, value: Value) -> frozenset[Key]:
         """The memory that a value reads; noted in eager mode alone, which knows the value anyway."""
@@ -247,6 +248,16 @@ class Recorder:
             if self.users.get(value) == 0 and value not in self.given:
                 return value
         return None
+
+    def give(self, value: Value) -> None:
+        """Keeps data until this thread runs something."""
+        self.given[value] = get_ident()
+
+    def has_run(self) -> None:
+        """Notes that what this thread has built has handles."""
+        own = get_ident()
+        for value in [value for value, thread in list(self.given.items()) if thread == own]:
+            self.given.pop(value, None)
 
     def add_place(self, kind: Any, value: Value) -> None:
         """Makes data replaceable, once no handle depends on them."""
