@@ -82,9 +82,12 @@ class Epilogues:
         return True
 
     def is_apart(self, stored: Sequence[SSAValue]) -> bool:
-        """Whether nodes share no memory with what the kernel reads: other blocks may not have read it yet."""
+        """Whether nodes are none that the kernel reads or has stored, and share no memory with those: other
+        blocks may not have read it yet.
+        """
+        touched = {*self.read, *(node for node, _ in self.known)}
         nodes = list(dict.fromkeys([*self.read, *stored]))
-        return set(stored) <= disjoint(nodes, arena_ranges(nodes))
+        return touched.isdisjoint(stored) and set(stored) <= disjoint(nodes, arena_ranges(nodes))
 
     def is_known(self, load: LoadOp, values: Mapping[str, Linear]) -> bool:
         """Whether a load is of a total, of what was stored before, or of what the kernel does not store."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
 from support.attention import Array, numbers
 from support.cuda_on_cpu import FakeDriver, install
 from support.ptx.memory import Counts
+from xdsl.context import Context
 
 import ocannl as oc
 from ocannl import nn
 from ocannl.dialects.kernel import BarrierOp, CopyOp, LaunchOp
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import parse_text
 from ocannl.runtime.cuda.ptxas import find_ptxas
 
@@ -117,3 +121,15 @@ def test_layer():
     _, expected = layer(oc.Context.cpu(threads=1))
     for left, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=0, atol=6e-2 * np.abs(right).max())
+
+
+def test_results_that_other_blocks_still_read_over():
+    """A nest after the group is part of its kernel, unless it stores to what blocks read."""
+    step, _ = attention(oc.Context.emulated_gpu(tf32=True), "tf32", gradients=False)
+    text = step.ir("loops")
+    result = re.findall(r"loops.store %\w+, (%\w+)\[", text)[-1]
+    for target, launches in ((result, 1), ("%v", 2)):
+        module = parse_text(re.sub(rf"(loops.store %\w+), {result}\[", rf"\1, {target}[", text))
+        LowerLoopsToKernelsPass(tf32=True).apply(Context(), module)
+        module.verify()
+        assert sum(isinstance(op, LaunchOp) for op in module.walk()) == launches
