@@ -44,10 +44,11 @@ from ocannl.runtime.cuda.ptx import ARCHS, DEFAULT_ARCH
 
 # An H100 SXM, by its data sheet: multiprocessors and their clock; what each does a cycle: operations of f32,
 # multiplications of tensor cores of f64, TF32 and 16 bits, of which `mma.sync` reaches a part, and bytes of
-# shared memory; bytes a second of the second-level cache, roughly, and of memory; and a launch in a graph.
+# shared memory; bytes a second of the second-level cache, roughly, and of memory, as copies had them on one;
+# and a launch in a graph.
 PROCESSORS, HERTZ = 132, 1.755e9
 OPERATIONS, DOUBLES, TF32, HALVES, BY_WARPS, SHARED = 128, 128, 1024, 2048, 0.6, 128
-CACHE, MEMORY, LAUNCH = 5.5e12, 3.35e12, 1.5e-6
+CACHE, MEMORY, LAUNCH = 5.5e12, 2.97e12, 1.5e-6
 NAMES = [
     *(f"gemm_{n}x{n}x{n}{kind}" for n in (2048, 4096) for kind in ("", "_tf32", "_bf16")),
     *(f"{block}_8192x4096{part}" for block in ("add", "softmax", "layer_norm") for part in ("", "_backward")),
