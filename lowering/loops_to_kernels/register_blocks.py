@@ -60,6 +60,7 @@ class RegisterKernel:
         before, body: operations before the first turn, and in each.
         totals: what is added up, by nodes.
         taken: the nests after the group that are part of the kernel.
+        bounds: those of the group; with `turned`, variables of the grid that are counted from the end.
         own: arrays of threads in place of nodes.
         row, tile, pair, half: register variables: rows 0 and 8 of a warp's fragments, fragments side by side,
             neighbouring columns of a result, parts of the depth.
@@ -80,6 +81,8 @@ class RegisterKernel:
 
     def __post_init__(self) -> None:
         group, plan = self.group, self.plan
+        self.bounds = group.bounds
+        self.from_the_end()
         self.read = [node for node in used_nodes(group) if node not in self.kept]
         self.draft = draft = Draft(taken_names(group), dict(group.space.data))
         draft.names.used |= {TILE_ROW, TILE_COLUMN}
@@ -92,6 +95,20 @@ class RegisterKernel:
         names = ("deep_half", "row_half", "column_pair", "deep_pair")
         self.half, self.row, self.pair, self.deep_pair = (draft.names.fresh(name) for name in names)
         self.own_place = Linear.of({warp: ROWS, lane: 1, self.row: ROWS // 2})
+
+    def from_the_end(self) -> None:
+        """Numbers the blocks along a variable of the grid from its end, if those have more turns: the longest
+        work begins first.
+        """
+        sizes, later = dict(self.group.space.data), dict[str, Linear]()
+        for bound in self.bounds:
+            for name, coefficient in bound.index.terms:
+                if name != self.plan.turn[0] and coefficient < 0:
+                    later[name] = Linear.of({name: -1}, sizes[name] - 1)
+        self.turned = later
+        self.bounds = [Bound(bound.index.substitute(later), bound.below) for bound in self.bounds]
+        for nest in self.group.nests:
+            substitute_indices(operations(nest.body.block), later)
 
     def tile(self, count: int) -> Linear:
         """A register variable for so many fragments side by side."""
@@ -150,7 +167,7 @@ class RegisterKernel:
         """Operations where a turn has something to do."""
         bounds: list[Bound] = []
         sizes = {**dict(self.group.space.data)}
-        for bound in self.group.bounds:
+        for bound in self.bounds:
             index = bound.index.substitute({self.turn: turn})
             extremes = index.extremes(sizes)
             shift = Linear((), max(0, -extremes[0])) if extremes is not None else Linear()
@@ -186,7 +203,7 @@ class RegisterKernel:
             self.more.append(array)
             accumulator.redirect(accumulator.accesses(), array, place)
             self.before += accumulator.starting(array.result, place)
-            at = tuple(index.substitute(values) for index in accumulator.at)
+            at = tuple(index.substitute(values | self.turned) for index in accumulator.at)
             once = (Bound(self.quarter, 1),) if one.work is Work.ROWS else ()
             self.totals[accumulator.node] = Total(array.result, place, at, once)
 
