@@ -311,6 +311,38 @@ def test_what_the_assembler_says(size: int, w: str, tmp_path: Path):
     assert "serialized" not in done.stdout + done.stderr
 
 
+def with_long_epilogue(text: str) -> str:
+    """A product, of whose results `x / (x * x + 2)` is computed 12 times over."""
+    lines, x = ["%two = arith.constant 2.0 : f32"], "%z"
+    for k in range(12):
+        lines += [
+            f"%s{k} = arith.mulf {x}, {x} : f32",
+            f"%m{k} = arith.addf %s{k}, %two : f32",
+            f"%d{k} = arith.divf {x}, %m{k} : f32",
+        ]
+        x = f"%d{k}"
+    return text.replace("loops.store %z,", "\n".join([*lines, f"loops.store {x},"]))
+
+
+def test_long_epilogues(only: Any):
+    only(WARPGROUP_TILES[0])
+    sizes = (128, 256, 192)
+    module = lowered(with_long_epilogue(product(sizes, "bf16")), warpgroups=True)
+    found, expected = arrays(sizes, "bf16", "b, i", "o, i")
+    run_ptx(ptx_text(module, ARCH), found)
+    for _ in range(12):
+        expected = expected / (expected * expected + 2)
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-4)
+
+
+@NEEDS_PTXAS
+def test_long_epilogues_spill_nothing(only: Any):
+    only(WARPGROUP_TILES[0])
+    module = lowered(with_long_epilogue(product((512, 512, 512), "bf16")), warpgroups=True)
+    (found,) = kernel_resources(module, ARCH)
+    assert found.spilled == 0
+
+
 def test_instructions_of_a_large_tile():
     """Of a step of 64 for 64 x 256 results a warpgroup: four products, whose operands no thread reads."""
     text = ptx_text(lowered(product((4096, 4096, 4096), "bf16"), warpgroups=True), ARCH)
