@@ -33,13 +33,13 @@ from ocannl.lowering.loops_to_kernels.draft import Draft, detached
 from ocannl.lowering.loops_to_kernels.epilogues import Epilogues, Total
 from ocannl.lowering.loops_to_kernels.fused_rows import taken_names
 from ocannl.lowering.loops_to_kernels.pipelining import whole
-from ocannl.lowering.loops_to_kernels.register_plan import Plan, PlannedNest, Work, scores_first
+from ocannl.lowering.loops_to_kernels.register_plan import STAGES, Plan, PlannedNest, Work, scores_first
 from ocannl.passes.analysis.contractions import Contraction
 from ocannl.passes.analysis.nests import operations, used_nodes, with_reduced
 from ocannl.passes.rewrites.indices import substitute_indices
 
-# The variables of copies, and the arrays of a ring.
-TILE_ROW, TILE_COLUMN, STAGES = "tile_row", "tile_column", 2
+# The variables of copies.
+TILE_ROW, TILE_COLUMN = "tile_row", "tile_column"
 
 
 @dataclass

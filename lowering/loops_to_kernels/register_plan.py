@@ -8,6 +8,7 @@ What products of fragments give of scores lies in threads as the next product ta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -17,6 +18,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
+from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.mma import COLUMNS, FRAGMENTS, ROWS
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
@@ -30,6 +32,8 @@ WARPS, REGISTERS = 8, 144
 # So many bf16 are as exact as an f32; and so many where TF32 would be, too.
 EXACT_PARTS, ROUNDED_PARTS = 3, 2
 HALF_BYTES = 2
+# The arrays of a ring.
+STAGES = 2
 
 
 class Work(Enum):
@@ -86,7 +90,7 @@ def plan(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) ->
     nests = [one for one in found if one is not None]
     made = Plan(nests, wide, turns[0], shape[axis], shape[1 - axis], axis)
     fits = len(nests) == len(found) and keeps_all(nests, {*inside, *(one.node for one in kept)})
-    return made if fits and has_room(made) else None
+    return made if fits and has_room(made) and tile_bytes(made) <= options.shared_bytes else None
 
 
 def keeps_all(nests: Sequence[PlannedNest], known: set[SSAValue]) -> bool:
@@ -109,6 +113,22 @@ def has_room(plan: Plan) -> bool:
             sums += features // COLUMNS * 4
     is_packed = all(element_bytes(one.product.right.node) == HALF_BYTES for one in plan.nests if one.product)
     return sums + (2 if is_packed else 3) * plan.columns // COLUMNS * 4 <= REGISTERS
+
+
+def tile_bytes(plan: Plan) -> int:
+    """The shared memory that tiles of operands take: in two stages along the turns, and with padded rows."""
+    found: dict[tuple[SSAValue, bool], int] = {}
+    for one in plan.nests:
+        for load in () if one.product is None else (one.product.left, one.product.right):
+            if one.product is None or load.node in plan.wide:
+                continue
+            names = {name for index in load.indices.data for name in index.names}
+            is_own = one.own in names
+            sizes = {**dict(one.nest.space.data), **dict(one.product.reduce.space.data)}
+            sides = [size for name, size in sizes.items() if name in names]
+            bytes = math.prod(sides) * element_bytes(load.node) + max(sides) * VECTOR_BYTES
+            found[load.node, is_own] = bytes if is_own else STAGES * bytes
+    return sum(found.values())
 
 
 def own_axis(nest: NestOp, wide: set[SSAValue]) -> int | None:

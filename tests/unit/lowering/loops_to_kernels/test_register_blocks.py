@@ -133,3 +133,10 @@ def test_results_that_other_blocks_still_read_over():
         LowerLoopsToKernelsPass(tf32=True).apply(Context(), module)
         module.verify()
         assert sum(isinstance(op, LaunchOp) for op in module.walk()) == launches
+
+
+def test_wide_heads_have_room_in_shared_memory(monkeypatch: pytest.MonkeyPatch):
+    """Where tiles of 128 features are too large, blocks have scores in shared memory."""
+    monkeypatch.setitem(globals(), "FEATURES", 128)
+    step, _ = attention(oc.Context.emulated_gpu(tf32=True), "tf32", gradients=True)
+    assert "sm_80" in step.ptx("sm_80")
