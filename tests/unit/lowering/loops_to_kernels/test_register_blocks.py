@@ -7,7 +7,8 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from support.attention import Array, numbers
+import support.attention
+from support.attention import CASES, KEYS, QUERIES, Array, leaf, numbers
 from support.cuda_on_cpu import FakeDriver, install
 from support.ptx.memory import Counts
 from xdsl.context import Context
@@ -140,3 +141,25 @@ def test_wide_heads_have_room_in_shared_memory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(globals(), "FEATURES", 128)
     step, _ = attention(oc.Context.emulated_gpu(tf32=True), "tf32", gradients=True)
     assert "sm_80" in step.ptx("sm_80")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("case", CASES)
+def test_masks_and_groups_of_heads(case: str):
+    """Also dropout and caps; with checks for races."""
+
+    def gradients(ctx: oc.Context) -> tuple[oc.Routine, list[Array]]:
+        attend, heads = CASES[case]
+        q = leaf("q", numbers(2, QUERIES, support.attention.HEADS, 16, seed=1))
+        k, v = (leaf(n, numbers(2, KEYS, heads, 16, seed=seed)) for seed, n in enumerate("kv", 2))
+        loss = (attend(q, k, v) ** 2).sum()
+        results = oc.grad(loss, [q, k, v])
+        step = ctx.compile(sum((oc.forward(result) for result in results), oc.Code()), name="step")
+        ctx.init_params(loss)
+        step()
+        return step, [np.asarray(ctx[result]) for result in results]
+
+    step, found = gradients(oc.Context.emulated_gpu(check=True, shuffle=1, tf32=True))
+    assert len(in_registers(step)) >= 2
+    for left, right in zip(found, gradients(oc.Context.cpu(threads=1))[1], strict=True):
+        np.testing.assert_allclose(left, right, rtol=0, atol=4e-3 * np.abs(right).max())
