@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,9 +34,10 @@ from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, TensorMap, launches, routines
 from ocannl.lowering.kernels.description import RoutineDescription, describe
-from ocannl.lowering.kernels.registers import key, needs_all_threads, points
+from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm import warpgroups
 from ocannl.lowering.kernels_to_llvm.bulk_copies import MAP_PARAMETER, BulkCopies, assembly, fence
+from ocannl.lowering.kernels_to_llvm.epilogues import epilogue_start, slice_variable
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
 from ocannl.lowering.kernels_to_llvm.lane_order import lane_order
 from ocannl.lowering.kernels_to_llvm.limits import check_arguments, check_shared, limits
@@ -65,8 +65,6 @@ from ocannl.lowering.llvm.types import ValueType, value_type
 DIRECTIVES = "DebugDirectivesOnly"
 TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
-# Operations after all reductions, on results at so many points of a thread, that take all registers.
-LONG_EPILOGUE, MANY_POINTS = 16, 64
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
@@ -237,27 +235,15 @@ class DeviceKernel(ThreadEmitter):
         self.emit_in_slices(list(self.launch.body.block.ops))
 
     def emit_in_slices(self, ops: Sequence[Operation]) -> None:
-        """Emits a kernel's operations; long epilogues one value of a register variable after the other, since
-        all values between their operations at once are more than there are registers.
-        """
-        start = 1 + max((k for k, op in enumerate(ops) if op.regions or needs_all_threads(op)), default=-1)
-        epilogue = ops[start:]
-        name = self.slices(epilogue)
+        """Emits a kernel's operations, and long epilogues slice by slice."""
+        start = epilogue_start(ops)
+        name = slice_variable(ops[start:], self.over, self.sizes)
         if name is None:
             self.emit_ops(ops)
             return
         self.emit_ops(ops[:start])
         for value in range(self.sizes[name]):
-            self.at({name: value}, partial(self.emit_ops, epilogue))
-
-    def slices(self, epilogue: Sequence[Operation]) -> str | None:
-        """The variable whose values an epilogue is emitted for in turn, if it is long and has many points."""
-        stored = [self.over[op.value] for op in epilogue if isinstance(op, StoreOp)]
-        if not stored or len(epilogue) < LONG_EPILOGUE:
-            return None
-        name = next((n for n in self.sizes if all(n in over for over in stored)), None)
-        count = max(math.prod(self.sizes[n] for n in over) for over in stored)
-        return name if count >= MANY_POINTS else None
+            self.at({name: value}, partial(self.emit_ops, ops[start:]))
 
     def place_shared(self, arrays: Sequence[SharedOp]) -> None:
         """Makes generic pointers to the shared arrays; LLVM infers their address space.
