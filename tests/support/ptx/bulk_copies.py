@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from support.ptx.arithmetic import to_tf32
 from support.ptx.memory import BANK, SECTOR, elements_of
 from support.ptx.text import Address, Instruction, Place
 
@@ -34,7 +33,7 @@ class TensorMap:
 
     Attributes:
         strides: the bytes from an element to the next one along all axes but the first.
-        rounds: copies round f32 to TF32, to the nearest.
+        rounds: copies round f32 to TF32.
     """
 
     address: int
@@ -135,8 +134,14 @@ def land(machine: Machine, flight: Flight) -> None:
         (values[inside],) = machine.memory.load(address[inside], size, 1, True)
     if flight.map.rounds:
         assert size == np.dtype(np.float32).itemsize
-        values = to_tf32(values)
+        values = rounded_to_even(values)
     elements_of(machine.shared.bytes, size)[flight.places // size] = values
+
+
+def rounded_to_even(bits: Array) -> Array:
+    """Numbers of f32 as the nearest ones of TF32, of two the even one; NaNs are one: so an H100 rounds."""
+    found = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1)) & np.uint32(0xFFFFE000)
+    return np.where(np.isnan(bits.view(np.float32)), np.uint32(0x7FFFE000), found)
 
 
 def waits_for(machine: Machine, op: Instruction) -> Array:

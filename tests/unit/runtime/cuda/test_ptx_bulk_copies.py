@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.ptx.bulk_copies import TensorMap
+from support.ptx.bulk_copies import TensorMap, rounded_to_even
 from support.ptx.machine import launch
 from support.ptx.memory import Counts, Global
 from support.ptx.text import functions
@@ -149,3 +149,22 @@ def test_phases_have_parities():
     with pytest.raises(AssertionError, match="wait for a phase that does not end"):
         run(after=second)
     run(after=f"{AGAIN} {second}")
+
+
+def test_rounding():
+    """The bits were read from an H100, whose map was of type TFLOAT32."""
+    seen = {
+        0x3F801000: 0x3F800000,
+        0x3F803000: 0x3F804000,
+        0x3F801001: 0x3F802000,
+        0xBF801000: 0xBF800000,
+        0x7F800000: 0x7F800000,
+        0x7FC00000: 0x7FFFE000,
+        0xFFFFFFFF: 0x7FFFE000,
+        0x7F7FFFFF: 0x7F800000,
+        0x00001000: 0,
+        0x007FFFFF: 0x00800000,
+        0x3F802000: 0x3F802000,
+    }
+    found = rounded_to_even(np.array([*seen], np.uint32))
+    np.testing.assert_array_equal(found, np.array([*seen.values()], np.uint32))
