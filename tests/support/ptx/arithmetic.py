@@ -90,6 +90,12 @@ def shifted_right(x: Array, count: Array) -> Array:
     return moved if x.dtype.kind == "i" else np.where(count < bits, moved, 0).astype(x.dtype)
 
 
+def funnel_shifted(low: Array, high: Array, count: Array, to: str) -> Array:
+    """The high word of a double word shifted to the left, `l`, or the low one of it shifted right, `r`."""
+    both, count = high.astype(np.uint64) << 32 | low, (count & 31).astype(np.uint64)
+    return (both << count >> 32 if to == "l" else both >> count).astype(np.uint32)
+
+
 def high_product(x: Array, y: Array) -> Array:
     """The upper half of the bits of a product."""
     if x.dtype.itemsize == 4:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from support.ptx import bulk_copies
-from support.ptx.arithmetic import TYPES, compared, converted, elementwise, high_product
+from support.ptx.arithmetic import TYPES, compared, converted, elementwise, funnel_shifted, high_product
 from support.ptx.bulk_copies import Mbarrier
 from support.ptx.matrices import multiplied, multiplied_doubles, spread
 from support.ptx.memory import WARP, Counts, Global, Shared, bank_turns, elements_of, sectors
@@ -204,6 +204,12 @@ class Machine:
             return
         type, (target, *operands) = op.modes[-1], op.operands
         self.define(target, elementwise(op.name, *(self.value(operand, type) for operand in operands)))
+
+    def funnel(self, op: Instruction) -> None:
+        to, how, type = op.modes
+        assert how == "wrap"
+        target, *operands = op.operands
+        self.define(target, funnel_shifted(*(self.value(operand, type) for operand in operands), to))
 
     def call(self, op: Instruction) -> None:
         """Runs a function in the active threads, as a machine of its own."""
@@ -504,6 +510,7 @@ METHODS: dict[str, Callable[[Machine, Instruction], None]] = {
     "st": Machine.store,
     "shfl": Machine.shuffle,
     "call": Machine.call,
+    "shf": Machine.funnel,
     "ldmatrix": Machine.load_matrices,
     "mma": Machine.multiply_matrices,
     "wgmma": run,

@@ -34,7 +34,11 @@ CELLS = [
 ]
 SAMPLE = 397
 """Every so many cells are always tested, and those of `ALWAYS`."""
-ALWAYS = [("neon", "example: moons"), ("neon", "example: lenet_digits")]
+ALWAYS = [
+    ("neon", "example: moons"),
+    ("neon", "example: lenet_digits"),
+    ("ptx", "program: random words"),
+]
 
 
 @cache

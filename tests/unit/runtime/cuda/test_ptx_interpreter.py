@@ -88,6 +88,14 @@ EXCHANGE = """
     st.global.b32 [%rd2], %r4;"""
 
 
+@pytest.mark.parametrize(("to", "found"), [("l", 0xF000000F), ("r", 0x0F000000)])
+def test_a_funnel_shift(to: str, found: int):
+    """By 36 places, of which 4 count."""
+    text = f"mov.b32 %r2, 0xF0000000; mov.b32 %r3, 0x1F000000; shf.{to}.wrap.b32 %r4, %r2, %r3, 36;"
+    array, _ = run(f"{text} st.global.b32 [%rd2], %r4;")
+    assert array[0] == found
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_barriers(apart: bool):
     found, _ = run(EXCHANGE.format(barrier="bar.sync 0;"), threads=64, apart=apart)
