@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from xdsl.dialects.builtin import Float32Type
+
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel.gpu import PORTABLE_SHARED_BYTES, REGISTERS, SHARED_BYTES, TENSOR_MAP_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
@@ -17,8 +19,8 @@ MOST_ARGUMENTS = 4352 // ARGUMENT_BYTES
 ENOUGH_REGISTERS, FEW_SUMS = 168, 32
 # So many are enough where it keeps at most so many bytes in arrays of its own.
 FEWER_REGISTERS, FEW_KEPT_BYTES = 128, 64
-# And all of them where these have more elements.
-ALL_REGISTERS, MANY_KEPT = 255, 176
+# And all of them where these have more elements, or more of f32 that are multiplied as they are.
+ALL_REGISTERS, MANY_KEPT, MANY_KEPT_WIDE = 255, 176, 88
 
 
 def limits(launch: LaunchOp) -> str:
@@ -32,7 +34,9 @@ def limits(launch: LaunchOp) -> str:
     kept, elements = sum(op.bytes for op in own), sum(math.prod(op.result.type.get_shape()) for op in own)
     if kept or has_few:
         enough = FEWER_REGISTERS if 0 < kept <= FEW_KEPT_BYTES else ENOUGH_REGISTERS
-        enough = ALL_REGISTERS if elements > MANY_KEPT else enough
+        products = (op for op in launch.body.walk() if isinstance(op, MmaOp))
+        is_wide = any(isinstance(op.left.type, Float32Type) for op in products)
+        enough = ALL_REGISTERS if elements > (MANY_KEPT_WIDE if is_wide else MANY_KEPT) else enough
         told += f' "nvvm.minctasm"="{max(1, REGISTERS // (enough * launch.threads))}"'
     return told
 

@@ -29,6 +29,8 @@ from ocannl.passes.analysis.nests import operations
 
 # The warps of a block at most, and the registers that a thread may have for sums and scores.
 WARPS, REGISTERS = 8, 144
+# Those for Hopper, for which ptxas spills later.
+HOPPER_REGISTERS = 160
 # So many bf16 are as exact as an f32; and so many where TF32 would be, too.
 EXACT_PARTS, ROUNDED_PARTS = 3, 2
 HALF_BYTES = 2
@@ -90,7 +92,8 @@ def plan(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) ->
     nests = [one for one in found if one is not None]
     made = Plan(nests, wide, turns[0], shape[axis], shape[1 - axis], axis)
     fits = len(nests) == len(found) and keeps_all(nests, {*inside, *(one.node for one in kept)})
-    return made if fits and has_room(made) and tile_bytes(made) <= options.shared_bytes else None
+    most = HOPPER_REGISTERS if options.warpgroups else REGISTERS
+    return made if fits and has_room(made, most) and tile_bytes(made) <= options.shared_bytes else None
 
 
 def keeps_all(nests: Sequence[PlannedNest], known: set[SSAValue]) -> bool:
@@ -99,8 +102,8 @@ def keeps_all(nests: Sequence[PlannedNest], known: set[SSAValue]) -> bool:
     return all(op.node in known for op in ops if isinstance(op, StoreOp))
 
 
-def has_room(plan: Plan) -> bool:
-    """Whether warps have whole fragments, and their registers room for what they keep."""
+def has_room(plan: Plan, registers: int) -> bool:
+    """Whether warps have whole fragments, and so many registers room for what threads keep."""
     warps, rest = divmod(plan.rows, ROWS)
     if rest or not 0 < warps <= WARPS or plan.columns % (2 * COLUMNS):
         return False
@@ -112,7 +115,7 @@ def has_room(plan: Plan) -> bool:
                 return False
             sums += features // COLUMNS * 4
     is_packed = all(element_bytes(one.product.right.node) == HALF_BYTES for one in plan.nests if one.product)
-    return sums + (2 if is_packed else 3) * plan.columns // COLUMNS * 4 <= REGISTERS
+    return sums + (2 if is_packed else 3) * plan.columns // COLUMNS * 4 <= registers
 
 
 def tile_bytes(plan: Plan) -> int:

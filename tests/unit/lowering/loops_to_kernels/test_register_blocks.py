@@ -108,11 +108,13 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize("kind", ["mixed", "tf32", "layer"])
 def test_nothing_is_spilled(kind: str, arch: str, monkeypatch: pytest.MonkeyPatch):
+    """With more turns than are written one after the other."""
     monkeypatch.setitem(globals(), "FEATURES", 64)
+    monkeypatch.setitem(globals(), "LENGTH", 512)
     ctx = oc.Context.emulated_gpu(arch=arch, tf32=kind == "tf32")
     step, _ = layer(ctx) if kind == "layer" else attention(ctx, kind, True)
     rows = [line for line in step.assemble().splitlines() if " quarter=4" in line]
-    assert len(rows) == (2 if kind == "tf32" else 3)
+    assert len(rows) == (2 if kind == "tf32" and arch != "sm_90a" else 3)
     assert all(row.split()[-1] == "0" for row in rows)
 
 
