@@ -34,11 +34,7 @@ CELLS = [
 ]
 SAMPLE = 397
 """Every so many cells are always tested, and those of `ALWAYS`."""
-ALWAYS = [
-    ("neon", "example: moons"),
-    ("neon", "example: lenet_digits"),
-    ("ptx", "program: random words"),
-]
+ALWAYS = [("neon", "example: moons"), ("neon", "example: lenet_digits"), ("ptx", "program: random words")]
 
 
 @cache
