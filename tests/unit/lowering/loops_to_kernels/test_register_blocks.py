@@ -74,6 +74,7 @@ def in_registers(step: oc.Routine) -> list[LaunchOp]:
     return [launch for launch in launches if "quarter" in launch.block.names]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", TOLERANCES)
 @pytest.mark.parametrize("gradients", [False, True])
 def test_as_on_a_cpu(kind: str, gradients: bool):
@@ -118,6 +119,7 @@ def test_nothing_is_spilled(kind: str, arch: str, monkeypatch: pytest.MonkeyPatc
     assert all(row.split()[-1] == "0" for row in rows)
 
 
+@pytest.mark.exhaustive
 def test_layer():
     step, found = layer(oc.Context.emulated_gpu(check=True, shuffle=1))
     assert len(in_registers(step)) == 3

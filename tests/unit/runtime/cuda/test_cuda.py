@@ -414,7 +414,8 @@ def test_without_a_gpu(driver: FakeDriver, starts: CUresult):
     assert oc.Context.auto().backend == "cpu"
 
 
-def test_the_best_device(driver: FakeDriver):
+def test_the_best_device(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OCANNL_BACKEND")
     ctx = oc.Context.auto()
     assert ctx.backend == "cuda"
     assert repr(ctx) == "<context cuda: Fake GPU>"

@@ -63,7 +63,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(library: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Trains half-moons, and more, through the real module."""
-    environment = os.environ | settings | {"LD_LIBRARY_PATH": str(library), "PYTHONPATH": str(TESTS)}
+    settings |= {"LD_LIBRARY_PATH": str(library), "PYTHONPATH": str(TESTS), "OCANNL_BACKEND": "cuda"}
+    environment = os.environ | settings
     command = [sys.executable, str(SUPPORT / "cuda_library.py")]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
