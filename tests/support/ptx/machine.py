@@ -209,7 +209,8 @@ class Machine:
         to, how, type = op.modes
         assert how == "wrap"
         target, *operands = op.operands
-        self.define(target, funnel_shifted(*(self.value(operand, type) for operand in operands), to))
+        low, high, count = (self.value(operand, type) for operand in operands)
+        self.define(target, funnel_shifted(low, high, count, to))
 
     def call(self, op: Instruction) -> None:
         """Runs a function in the active threads, as a machine of its own."""

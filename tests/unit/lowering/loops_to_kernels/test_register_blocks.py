@@ -106,6 +106,7 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize("kind", ["mixed", "tf32", "layer"])
 def test_nothing_is_spilled(kind: str, arch: str, monkeypatch: pytest.MonkeyPatch):

@@ -83,6 +83,7 @@ def check_kill(axes: Mapping[str, int], victim: int, number: int, folder: Path) 
     assert latest.step == EPOCHS
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("victim", "number"), [(0, 11000), (1, 17000)])
 def test_training_goes_on_after_a_rank_was_killed(victim: int, number: int, tmp_path: Path) -> None:
     check_kill(MESHES[0], victim, number, tmp_path / "run")
