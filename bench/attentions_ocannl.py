@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import kernels_ocannl
 import numpy as np
 from kernels import Kernel, data_of
 
@@ -9,7 +10,7 @@ import ocannl as oc
 from ocannl import nn
 
 
-class Runs:
+class Runs(kernels_ocannl.Runs):
     def __init__(self, kernel: Kernel, device: str = "cpu") -> None:
         self.kernel, self.device = kernel, device
         data = data_of(kernel)
@@ -32,11 +33,6 @@ class Runs:
         self.context = oc.Context(self.device, tf32=self.device == "cuda" and self.kernel.precision == "tf32")
         self.routine = self.context.compile(self.code, name="attention")
         self.routine()
-
-    def call(self, count: int) -> None:
-        for _ in range(count):
-            self.routine()
-        self.context.synchronize()
 
     def values(self) -> dict[str, Any]:
         return {name: np.asarray(self.context[t]).astype(np.float32) for name, t in self.found.items()}
