@@ -29,7 +29,7 @@ from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import given, operation_definition, print_parts
 from ocannl.dialects.kernel.boxes import Box, find_box
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES, VECTOR_BYTES
-from ocannl.dialects.kernel.launch import COPY, SharedOp, TogetherOp, check_slot, enclosing_launch
+from ocannl.dialects.kernel.launch import COPY, PendingOp, SharedOp, TogetherOp, check_slot, enclosing_launch
 from ocannl.dialects.kernel.point import Numbered, parse_numbered
 from ocannl.dialects.loops import StoreOp, check_fresh
 from ocannl.dialects.loops.values import parse_array
@@ -281,26 +281,10 @@ class CommitOp(PlainTogetherOp):
 
 
 @operation_definition
-class WaitOp(TogetherOp):
+class WaitOp(PendingOp):
     """`kernel.wait 1`: waits for the thread's own copies, but for those of the last group."""
 
     name = "kernel.wait"
-    pending = prop_def(IntAttr)
-
-    def __init__(self, pending: int) -> None:
-        Operation.__init__(self, properties={"pending": IntAttr(pending)})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.pending.data}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> WaitOp:
-        return cls(parser.parse_integer(allow_boolean=False, allow_negative=False))
-
-    def verify_(self) -> None:
-        super().verify_()
-        if self.pending.data < 0:
-            raise VerifyException("the groups that are not waited for are counted from 0 on")
 
 
 def check_bounds_of(op: IRDLOperation, bounds: Sequence[Bound], sizes: Mapping[str, int]) -> None:

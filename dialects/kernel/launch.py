@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Self
 
-from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, StringAttr
+from xdsl.dialects.builtin import FixedBitwidthType, IntAttr, MemRefType, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
@@ -272,6 +273,27 @@ class TogetherOp(OwnOperation):
                 raise VerifyException(
                     f"all threads of a block come here together, but `{number}` depends on `{name}`"
                 )
+
+
+class PendingOp(TogetherOp):
+    """Base of waits for all groups of a thread but for the last ones, which are written as their number."""
+
+    pending = prop_def(IntAttr)
+
+    def __init__(self, pending: int) -> None:
+        Operation.__init__(self, properties={"pending": IntAttr(pending)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.pending.data}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return cls(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.pending.data < 0:
+            raise VerifyException("the groups that are not waited for are counted from 0 on")
 
 
 def _numbers(scope: Operation) -> tuple[Linear, ...]:

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
-    IntAttr,
     StringAttr,
     UnitAttr,
     f32,
@@ -31,7 +30,7 @@ from ocannl.dialects.index.bounds import BoundsAttr
 from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.kernel.gpu import WARP
-from ocannl.dialects.kernel.launch import TogetherOp, enclosing_launch
+from ocannl.dialects.kernel.launch import PendingOp, TogetherOp, enclosing_launch
 from ocannl.dialects.loops import ReduceOp, YieldOp
 
 # The rows and the columns of a product of fragments, and the threads of a warp along its columns.
@@ -192,24 +191,13 @@ class MmaOp(TogetherOp):
 
 
 @operation_definition
-class WaitProductsOp(TogetherOp):
+class WaitProductsOp(PendingOp):
     """`kernel.wait_products 1`: waits for the thread's groups of async products, but for the last one.
 
     Their operands may be overwritten once all threads that read them have waited, after a barrier.
     """
 
     name = "kernel.wait_products"
-    pending = prop_def(IntAttr)
-
-    def __init__(self, pending: int) -> None:
-        Operation.__init__(self, properties={"pending": IntAttr(pending)})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.pending.data}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> WaitProductsOp:
-        return cls(parser.parse_integer(allow_boolean=False, allow_negative=False))
 
 
 def async_sum(product: MmaOp) -> ReduceOp | None:

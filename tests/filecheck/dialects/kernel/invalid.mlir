@@ -676,3 +676,12 @@ loops.func @f {
 }
 
 // CHECK: `kernel.copy`: a bulk copy reads what its kernel does not write
+
+// -----
+
+// CHECK: the groups that are not waited for are counted from 0 on
+loops.func @negative_products {
+  kernel.launch "y" block (t = 128) {
+    "kernel.wait_products"() <{pending = #builtin.int<-1>}> : () -> ()
+  }
+}
