@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Operation, Region
 
-from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.linear import Linear, Space
 from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, Fragments, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
@@ -107,12 +107,18 @@ def multiply(found: Contraction, grid: WarpGrid, threads: WarpThreads, step: str
     )
     product = MmaOp(left.result, right.result, row, deep, pair)
     steps = dict(reduce.space.data)[found.k] // fragments.depth
-    body = Region(Block([left, right, product, YieldOp(product.result)]))
-    made = ReduceOp("add", ((step, steps),), body, product.result.type)
+    put_sum(reduce, [left, right, product], ((step, steps),))
+    return {found.row: rows, found.column: tile + threads.columns * 2 + Linear.var(pair)}
+
+
+def put_sum(reduce: ReduceOp, ops: Sequence[Operation], space: Space) -> None:
+    """Puts the sum of what some operations compute last in place of a reduction."""
+    *_, last = ops
+    (result,) = last.results
+    made = ReduceOp("add", space, Region(Block([*ops, YieldOp(result)])), result.type)
     block = reduce.parent
     assert block is not None
     block.insert_op_before(made, reduce)
     reduce.result.replace_all_uses_with(made.result)
     reduce.detach()
     reduce.erase()
-    return {found.row: rows, found.column: tile + threads.columns * 2 + Linear.var(pair)}

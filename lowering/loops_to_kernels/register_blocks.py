@@ -25,10 +25,11 @@ from ocannl.dialects.kernel.gpu import BANK_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.kernel.own import OwnOp
-from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
+from ocannl.lowering.loops_to_kernels.block_products import put_sum
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached
 from ocannl.lowering.loops_to_kernels.epilogues import Epilogues, Total
 from ocannl.lowering.loops_to_kernels.fused_rows import taken_names
@@ -368,14 +369,7 @@ class RegisterKernel:
         """Puts a sum of products of fragments in place of a reduction."""
         deep, _ = self.deep(type)
         product = MmaOp(left.result, right.result, self.row, deep, self.pair)
-        body = Region(Block([left, right, product, YieldOp(product.result)]))
-        made = ReduceOp("add", space, body, product.result.type)
-        block = reduce.parent
-        assert block is not None
-        block.insert_op_before(made, reduce)
-        reduce.result.replace_all_uses_with(made.result)
-        reduce.detach()
-        reduce.erase()
+        put_sum(reduce, [left, right, product], space)
 
     # Tiles.
 

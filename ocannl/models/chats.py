@@ -21,9 +21,12 @@ def chat_prompt(
     begins. The template gets `variables` by name. The text has all special tokens: encode it with
     `add_special_tokens=False`.
 
-    Raises `OcannlError` for a folder without a template, and for messages that it does not take.
+    Raises `OcannlError` for a folder that is not there or has no template, and for messages that it does not
+    take.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        raise oc.OcannlError(f"there is no folder {folder}")
     settings = _settings(folder)
     environment, errors = _environment()
     known = {

@@ -105,7 +105,7 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
     assert not driver.counts.conflicts(looped=True)
 
 
-@pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
+@pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize("kind", ["mixed", "tf32", "layer"])

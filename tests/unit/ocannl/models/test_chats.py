@@ -90,6 +90,11 @@ def test_what_templates_cannot_do_is_told(tmp_path: Path, template: Any, message
         oc.models.chat_prompt(folder, [{"role": "assistant", "content": "abc"}])
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path):
+    with pytest.raises(oc.OcannlError, match=r"there is no folder .*modle"):
+        oc.models.chat_prompt(tmp_path / "modle", MESSAGES)
+
+
 def test_a_chat_is_written_on(tmp_path: Path):
     folder = folder_with(tmp_path / "model", "{% for m in messages %}{{ m.content }}.{% endfor %}")
     options = ["--max-new", "5", "--temperature", "0"]
