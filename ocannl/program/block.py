@@ -100,7 +100,7 @@ class Block(WithFunction, Generic[Q, R]):
         # As in `explained`: whatever a wrong argument makes fail first.
         except Exception:
             if self.function.__module__.startswith("ocannl."):
-                blame(self.function, args, kwargs)
+                blame(self.function, args, kwargs, self.title)
                 if self.configuration is not None:
                     how = self.configuration
                     blame(how.configure, how.args, how.named)
@@ -158,8 +158,9 @@ class Block(WithFunction, Generic[Q, R]):
         return _replaced(self, [step.strip(".[]") for step in steps], new)
 
     def summary(self, *args: Any, **kwargs: Any) -> Summary:
-        """A table of all parts as they are applied to these arguments: output shapes, parameters, and the
-        multiplications whose products are added up.
+        """A table of all parts as they are applied to these arguments, tensors or arrays: output shapes,
+        parameters, and the multiplications whose products are added up. `print(block)` shows parts and
+        parameters without arguments.
 
         Nothing is decided by it: shapes that are open stay open. Raises what applying the block raises.
         """

@@ -13,21 +13,25 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import App
+from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.program import graph
+from ocannl.program.arrays import is_array
 from ocannl.program.block_parts import WithFunction, memory_of
 from ocannl.program.code import Code
 from ocannl.program.dtypes import dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.html import table_html
+from ocannl.program.leaves import data
 from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.text_table import table
+from ocannl.program.trees import leaves_of
 from ocannl.program.values import operation_of
 
 Calls: TypeAlias = list[tuple[WithFunction, tuple[Any, ...], Any]]
@@ -89,21 +93,29 @@ def note_call(block: WithFunction, args: tuple[Any, ...], result: Any) -> None:
 def summarize(
     block: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], parts: Callable[[], Iterator[Part]]
 ) -> Summary:
-    """The summary of a block that is applied to arguments, which is undone."""
+    """The summary of a block that is applied to arguments, tensors or arrays, which is undone."""
     calls: Calls = []
     token = _calls.set(calls)
     rows: list[SummaryRow] = []
     try:
         with graph.solver().attempt():
-            result = block(*args, **named)
-            if not isinstance(result, Tensor):
-                raise ArgumentError(f"a summary is of a block that gives a tensor, found {result!r}")
+            result = block(*map(_given, args), **{name: _given(arg) for name, arg in named.items()})
+            if not _tensors(result):
+                raise ArgumentError(f"a summary is of a block that gives tensors, found {result!r}")
             rows = list(_Measured(result, calls).rows(parts()))
             raise _Undone
     except _Undone:
         return Summary(tuple(rows))
     finally:
         _calls.reset(token)
+
+
+def _given(arg: Any) -> Any:
+    return data(arg) if is_array(arg) else arg
+
+
+def _tensors(result: Any) -> list[Tensor]:
+    return [leaf for leaf in leaves_of(result) if isinstance(leaf, Tensor)]
 
 
 Part: TypeAlias = tuple[str, str, Any]
@@ -113,9 +125,10 @@ Part: TypeAlias = tuple[str, str, Any]
 class _Measured:
     """A computed result, with final shapes."""
 
-    def __init__(self, result: Tensor, calls: Calls) -> None:
-        seen = [call for call in calls if isinstance(call[2], Tensor)]
-        code = sum((call[2].forward for call in seen), result.forward)
+    def __init__(self, result: Any, calls: Calls) -> None:
+        seen = [call for call in calls if _tensors(call[2])]
+        values = [value for made in (result, *(call[2] for call in seen)) for value in _tensors(made)]
+        code = sum((value.forward for value in values[1:]), values[0].forward)
         assert isinstance(code, Code)
         self.calls = seen
         self.program = extract(code.statements, "summary")
@@ -127,8 +140,8 @@ class _Measured:
     def rows(self, parts: Iterator[Part]) -> Iterator[SummaryRow]:
         for path, title, part in parts:
             own = [(args, result) for block, args, result in self.calls if block is part]
-            output = str(self.sizes[own[0][1].op]) if own else ""
-            kept, made = self.parameters(part), {result.op for _, result in own}
+            output = ", ".join(str(self.sizes[value.op]) for value in _tensors(own[0][1])) if own else ""
+            kept, made = self.parameters(part), {value.op for _, result in own for value in _tensors(result)}
             count = sum(math.prod(self.sizes[op].memory_sizes) for op in kept)
             size = sum(_bytes(self.copies[op]) for op in (*kept, *made))
             yield SummaryRow(path, title, output, count, sum(self.cost(*call) for call in own), size)
@@ -137,11 +150,10 @@ class _Measured:
         memory = [op for op in memory_of(part) if isinstance(op, texpr.ParamOp)]
         return [op for op in memory if op in self.sizes]
 
-    def cost(self, args: tuple[Any, ...], result: Tensor) -> int:
-        """The operations between arguments and a result."""
-        given = [arg.op for arg in args if isinstance(arg, Tensor)]
-        before = {*needed(given), *given}
-        return sum(self.work[op] for op in {*needed([result.op]), result.op} - before)
+    def cost(self, args: tuple[Any, ...], result: Any) -> int:
+        """The operations between arguments and results."""
+        given, made = ([value.op for value in _tensors(tree)] for tree in (args, result))
+        return sum(self.work[op] for op in {*needed(made), *made} - {*needed(given), *given})
 
 
 def _bytes(value: SSAValue) -> int:
@@ -149,20 +161,30 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _multiply_adds(program: ExtractedRoutine) -> Counter[Operation]:
-    """The points over which each operation adds up products."""
-    sums = {
+    """The points over which each operation adds up products; a loop's are those of all its iterations."""
+    counted = {
         copy.owner.location: operation_of(value)
         for value, copy in program.copies.items()
-        if isinstance(copy.owner, texpr.ApplyOp) and _adds_products(copy.owner)
+        if isinstance(copy.owner, ScanOp) or _adds_products(copy.owner)
     }
     run_passes(program.module, (InferProjectionsPass,))
     found: Counter[Operation] = Counter()
     for op in program.routine.body.block.ops:
-        if isinstance(op, texpr.ApplyOp) and op.location in sums and len(op.args) > 1:
-            found[sums[op.location]] += sum(math.prod(dict(part.space).values()) for part in op.parts)
+        if isinstance(op, texpr.ApplyOp | ScanOp) and op.location in counted:
+            found[counted[op.location]] += _points(op)
     return found
 
 
-def _adds_products(op: texpr.ApplyOp) -> bool:
+def _points(op: Operation) -> int:
+    if isinstance(op, ScanOp):
+        return op.size * sum(map(_points, op.body.block.ops))
+    if isinstance(op, texpr.ApplyOp) and _adds_products(op) and len(op.args) > 1:
+        return sum(math.prod(dict(part.space).values()) for part in op.parts)
+    return 0
+
+
+def _adds_products(op: Operation) -> bool:
+    if not isinstance(op, texpr.ApplyOp):
+        return False
     term = op.term.data
     return op.accum_name == "add" and isinstance(term, App) and term.op == "mul"

@@ -83,15 +83,18 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
     return explaining
 
 
-def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+def blame(
+    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], called: str | None = None
+) -> None:
     """Raises `ArgumentError` for arguments that the function does not take, and for the first that is not of
-    its type; none if the call has no such.
+    its type; none if the call has no such. Users know the function as `called`, else by its name.
     """
+    called = called or _called(function)
     signature = inspect.signature(function)
     try:
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
-        raise ArgumentError(_misfit(function, signature, args, named, error)) from None
+        raise ArgumentError(_misfit(called, signature, args, named, error)) from None
     for name, value in given.items():
         parameter, values = signature.parameters[name], [value]
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -101,31 +104,24 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
         for one in values:
             if not fits(one, _hint(function, parameter)):
                 written = function.__annotations__.get(name, "Tensor")
-                raise ArgumentError(
-                    f"`{name}` of {_called(function)} is of type {written}, found {one!r}"
-                ) from None
+                raise ArgumentError(f"`{name}` of {called} is of type {written}, found {one!r}") from None
 
 
 def _misfit(
-    function: Callable[..., Any],
-    signature: inspect.Signature,
-    args: tuple[Any, ...],
-    named: Iterable[str],
-    error: TypeError,
+    called: str, signature: inspect.Signature, args: tuple[Any, ...], named: Iterable[str], error: TypeError
 ) -> str:
     taken = [name for name in signature.parameters if name not in ("self", "cls")]
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:
         if set(named) >= NUMPYS:
-            called = _called(function)
             return f"np.{called} is of arrays: write oc.{called}(t), with axes= in place of axis="
         why = f"there is no argument `{unknown[0]}`."
         if near := _near(unknown[0], taken):
-            return f"{_called(function)}: there is no argument `{unknown[0]}`; did you mean `{near}`?"
+            return f"{called}: there is no argument `{unknown[0]}`; did you mean `{near}`?"
     for name, value in zip(signature.parameters, args, strict=False):
         if name in named and name not in ("self", "cls"):
             why = f"`{name}` is given twice, by its name, and by its place as {short(value)}."
-    return f"{_called(function)}: {why} Its arguments are {', '.join(taken) or 'none'}"
+    return f"{called}: {why} Its arguments are {', '.join(taken) or 'none'}"
 
 
 def _near(name: str, taken: Iterable[str]) -> str | None:

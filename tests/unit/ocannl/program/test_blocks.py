@@ -218,8 +218,17 @@ class TestSummaries:
     def test_raise_what_applying_raises(self):
         with pytest.raises(oc.ShapeError):
             nn.linear(out_dim=2).replace("w", oc.param("w", output=2, input=3)).summary(X)
-        with pytest.raises(oc.ArgumentError, match="gives a tensor"):
+        with pytest.raises(oc.ArgumentError, match="gives tensors"):
             oc.Block(lambda x: None).summary(X)
+        with pytest.raises(oc.ArgumentError, match=r"linear\(out_dim=2\): missing .* Its arguments are x"):
+            nn.linear(out_dim=2).summary()
+
+    def test_of_arrays_and_of_blocks_that_give_several_tensors(self):
+        model = nn.lstm(hid_dim=8)
+        array = np.zeros((4, 5, 3), np.float32)
+        (whole,) = model.summary(array, states=True).rows
+        assert whole.output.split(", ")[0] == str(model.summary(oc.data(array)).rows[0].output)
+        assert whole.multiply_adds == 4 * 5 * 4 * 8 * (3 + 8)
 
 
 def test_initial_values_are_given():
