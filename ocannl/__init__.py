@@ -2,6 +2,7 @@
 whole training steps.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -65,7 +66,8 @@ from ocannl.program.leaves import constant, data, index, node, param
 from ocannl.program.memory_modes import materialize, virtual
 from ocannl.program.mesh import Mesh
 from ocannl.program.misuse import explain_all
-from ocannl.program.other_names import FUNCTIONS, missing
+from ocannl.program.other_functions import FUNCTIONS
+from ocannl.program.other_names import missing
 from ocannl.program.parameters import params
 from ocannl.program.pointwise_functions import pointwise
 from ocannl.program.precision import precision
@@ -275,8 +277,16 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(WRITTEN_WITH_IT[name]), name)
     operator = OPERATORS.get(name)
     if operator is None:
-        raise missing("module 'ocannl'", name, __dir__(), FUNCTIONS)
+        own = __dir__()
+        apart = {other: f"{part}.{other}" for part in ("train", "nn") for other in _names_of(part)}
+        others = {other: place for other, place in (apart | FUNCTIONS).items() if other not in own}
+        raise missing("module 'ocannl'", name, own, others)
     return operator
+
+
+def _names_of(part: str) -> Sequence[str]:
+    """Those of a module that is written with this one; none while it is being loaded."""
+    return getattr(import_module(f"ocannl.{part}"), "__all__", ())
 
 
 def __dir__() -> list[str]:

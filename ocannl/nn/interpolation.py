@@ -15,7 +15,7 @@ from ocannl.nn.padding import spatial_sizes
 from ocannl.program.checks import integer
 from ocannl.program.location import here
 
-MODES = ("nearest", "linear", "cubic")
+MODES = ("nearest", "nearest-exact", "linear", "cubic")
 # The parameter of the cubic kernel (Keys, 1981), as in PyTorch.
 CUBIC = -0.75
 
@@ -34,9 +34,9 @@ def interpolate(
     last batch axes. Either `size` gives the new sizes, one for each axis, or `scale` the factors, one or one
     for each of `spatial_axes`; sizes are rounded down then.
 
-    `mode` is "nearest", "linear" (along each axis: bilinear of images) or "cubic"; as PyTorch's
-    `F.interpolate`. Centres of corner cells stay where they are with `align_corners`, else the corners
-    themselves. Raises `ShapeError` where sizes are not known yet, and where one would be 0.
+    `mode` is "nearest", "nearest-exact", "linear" (along each axis: bilinear of images) or "cubic"; as
+    PyTorch's `F.interpolate`. Centres of corner cells stay where they are with `align_corners`, else the
+    corners themselves. Raises `ShapeError` where sizes are not known yet, and where one would be 0.
     """
     if mode not in MODES:
         raise oc.ArgumentError(f"interpolation is {', '.join(MODES)}, found {mode!r}")
@@ -78,8 +78,9 @@ class _Line:
     def taps(self, mode: str) -> list[tuple[NDArray[Any], NDArray[Any] | None]]:
         """The cells that each point is made of, and their weights; None for 1."""
         at = np.arange(self.count)
-        if mode == "nearest":
-            return [(self._inside(np.floor(at * self.step)), None)]
+        if mode in ("nearest", "nearest-exact"):
+            middle = 0.5 if mode == "nearest-exact" else 0.0
+            return [(self._inside(np.floor((at + middle) * self.step)), None)]
         if self.align_corners:
             places = at * ((self.length - 1) / max(self.count - 1, 1))
         else:

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 from numpy.typing import ArrayLike
 
 import ocannl as oc
-from ocannl.nn.activations import softplus_below
+from ocannl.nn.activations import softplus, softplus_below
 from ocannl.nn.means import mean, output_mean
 from ocannl.nn.options import check_not_negative, check_positive
 from ocannl.nn.pairing import check_paired
@@ -56,10 +56,10 @@ def nll(
 
 
 def _factors(weight: oc.TensorLike | ArrayLike) -> oc.Tensor:
-    """Factors of classes, which may be an array or a list."""
+    """Factors of classes, which may be an array or a list; of several axes, those of `oc.data`."""
     if isinstance(weight, oc.Tensor) or is_number(weight):
         return oc.as_tensor(weight)
-    return oc.data(cast("ArrayLike", weight), axes="o", label="weight")
+    return oc.data(cast("ArrayLike", weight), label="weight")
 
 
 def _nll_of_ids(
@@ -113,14 +113,28 @@ def cross_entropy(
     )
 
 
-def bce_with_logits(logits: oc.Tensor, target: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
+def bce_with_logits(
+    logits: oc.Tensor,
+    target: oc.Tensor,
+    *,
+    weight: oc.TensorLike | ArrayLike | None = None,
+    pos_weight: oc.TensorLike | ArrayLike | None = None,
+    reduction: str = "mean",
+) -> oc.Tensor:
     """Binary cross entropy of `sigmoid(logits)` and probabilities, such as 0 and 1; the mean over all
     elements. By "batchmean", the sum over the output row, averaged over the batch axes.
 
-    Without overflow, and exact for small results, as `F.binary_cross_entropy_with_logits` of PyTorch.
+    `weight` has a factor for each element, or for each of the output row, and `pos_weight` one for what
+    belongs to targets of 1: more than 1 finds more of them. Without overflow, and exact for small results
+    where there is no `pos_weight`, as `F.binary_cross_entropy_with_logits` of PyTorch.
     """
     check_paired(logits, target)
-    return _by_batch(_binary_cross_entropy(logits, target), reduction)
+    if pos_weight is None:
+        loss = _binary_cross_entropy(logits, target)
+    else:
+        more = 1 + (_factors(pos_weight) - 1) * target
+        loss = (1 - target) * logits + more * softplus(-logits)
+    return _by_batch(loss if weight is None else loss * _factors(weight), reduction)
 
 
 @oc.custom_gradient

@@ -88,9 +88,9 @@ def arange(
 def eye(
     rows: int,
     columns: int | None = None,
+    k: int = 0,
     dtype: DTypeLike = np.float32,
     *,
-    k: int = 0,
     axes: str | None = None,
 ) -> Tensor:
     """Data with ones on the diagonal, or on the one `k` above, and zeros elsewhere; `axes="oi"` makes it a
@@ -102,7 +102,7 @@ def eye(
 
 
 def linspace(
-    start: float, stop: float, num: int = 50, dtype: DTypeLike = np.float32, *, endpoint: bool = True
+    start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: DTypeLike = np.float32
 ) -> Tensor:
     """`num` numbers from `start` to `stop`, without it if not `endpoint`, evenly spaced along one output
     axis.

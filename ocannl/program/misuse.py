@@ -29,7 +29,22 @@ ELSEWHERE = {
     "out_features": ("out_dim",),
     "num_embeddings": ("num",),
     "embedding_dim": ("dim",),
-    "p": ("rate", "dropout_rate"),
+    "p": ("rate", "dropout_rate", "ord"),
+    "eps": ("epsilon",),
+    "min": ("low",),
+    "max": ("high",),
+    "correction": ("ddof",),
+    "unbiased": ("ddof",),
+    "kernel_size": ("window_size",),
+    "negative_slope": ("slope",),
+    "scale_factor": ("scale",),
+    "hidden_size": ("hid_dim",),
+    "normalized_shape": ("dim",),
+    "nhead": ("num_heads",),
+    "dim_feedforward": ("d_ff",),
+    "dropout": ("dropout_rate",),
+    "T_max": ("total",),
+    "eta_min": ("minimum",),
 }
 
 NUMPYS = {"axis", "out"}

@@ -11,19 +11,26 @@ from ocannl.program.location import here
 
 def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, str]) -> AttributeError:
     """The error for an attribute that there is not, with what may be meant."""
-    near = [name] if name in others else _spelt_alike(name, [*known, *others])
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    if near and near[0] in others:
-        hint = f"; in its place: {others[near[0]]}"
+    meant = name if name in others else _spelt_alike(name, known, 0.7)
+    if meant is None:
+        # What another word stands for would be wrong advice.
+        meant = _spelt_alike(name, others, 0.85)
+    if meant is None:
+        hint = ""
+    elif meant in others:
+        hint = f"; in its place: {others[meant]}"
+    else:
+        hint = f"; did you mean {meant!r}?"
     # Given its name but no object, Python itself adds no other suggestion.
     return AttributeError(here(f"{owner} has no attribute {name!r}{hint}"), name=name)
 
 
-def _spelt_alike(name: str, known: Collection[str]) -> list[str]:
-    """The name that is spelt most alike, if one is; small and large letters decide last."""
+def _spelt_alike(name: str, known: Collection[str], least: float) -> str | None:
+    """The name that is spelt most alike, if one is at least so much; small and large letters decide last."""
     lower = {other.lower() for other in known}
-    near = get_close_matches(name.lower(), lower, 1)
-    return get_close_matches(name, [other for other in known if other.lower() in near], 1, cutoff=0)
+    near = get_close_matches(name.lower(), lower, 1, least)
+    same = [other for other in known if other.lower() in near]
+    return next(iter(get_close_matches(name, same, 1, cutoff=0)), None)
 
 
 class NamesApart:
@@ -39,120 +46,8 @@ class NamesApart:
             raise missing(f"'{type(self).__name__}' object", name, known, self.in_place_of)
 
 
-PRODUCT, PARTS, BROADCAST = "oc.einsum, or w @ x", "t[first:last]", "nothing, expressions broadcast"
-
-FUNCTIONS = {
-    "Module": "oc.Block(function), or @oc.configurable",
-    "Parameter": "oc.param",
-    "addmm": "x + w @ y, or oc.einsum",
-    "allclose": "np.allclose(t.numpy(), u.numpy())",
-    "amax": "oc.max",
-    "amin": "oc.min",
-    "array": "oc.data, or oc.tensor",
-    "asarray": "oc.data, or oc.tensor",
-    "bernoulli": "oc.uniform(counter) < p",
-    "bincount": "oc.scatter of ones",
-    "bitwise_left_shift": "oc.left_shift",
-    "bmm": PRODUCT,
-    "bool_": "np.bool_",
-    "broadcast_to": BROADCAST,
-    "cat": "oc.concat",
-    "cdist": "oc.norm(x[:, None] - y[None])",
-    "chunk": PARTS,
-    "clamp": "oc.clip",
-    "compile": "oc.function, or ctx.compile",
-    "concatenate": "oc.concat",
-    "corrcoef": "oc.einsum",
-    "cov": "oc.einsum",
-    "cross": "oc.einsum",
-    "cuda": "oc.Context.cuda()",
-    "device": "a context: oc.Context.cpu()",
-    "diag": "oc.einsum",
-    "divide": "oc.div, or a / b",
-    "dot": PRODUCT,
-    "e": "np.e",
-    "empty": "oc.node, or oc.zeros",
-    "erfc": "1 - oc.erf(t)",
-    "erfinv": "nothing, it is not there",
-    "eval": "t.numpy(), or ctx[t]",
-    "expand": BROADCAST,
-    "from_numpy": "oc.data",
-    "full_like": "oc.full, or oc.constant",
-    "gelu": "nn.gelu",
-    "heaviside": "oc.where",
-    "hstack": "oc.concat",
-    "index_select": "t[ids], or oc.gather",
-    "inf": "np.inf",
-    "inference_mode": "oc.stop_gradient",
-    "inner": "oc.einsum",
-    "int16": "np.int16",
-    "int32": "np.int32",
-    "int64": "np.int64",
-    "int8": "np.int8",
-    "is_tensor": "isinstance(t, oc.Tensor)",
-    "isclose": "oc.abs(t - u) < 1e-6",
-    "jit": "oc.function",
-    "kron": "oc.einsum",
-    "lerp": "t + weight * (u - t)",
-    "load": "ctx.load",
-    "log_softmax": "nn.log_softmax()",
-    "logical_xor": "oc.ne",
-    "logit": "oc.log(p / (1 - p))",
-    "manual_seed": "oc.seed",
-    "masked_fill": "oc.where",
-    "matmul": PRODUCT,
-    "median": "oc.sort(t), and its middle",
-    "mm": PRODUCT,
-    "moveaxis": "oc.rearrange",
-    "multinomial": "oc.generate, or oc.topk of scores with noise",
-    "mv": "w @ x",
-    "nan": "np.nan",
-    "nan_to_num": "oc.where(oc.isnan(t), 0, t)",
-    "nanmean": "oc.where(oc.isnan(t), 0, t) and a count",
-    "nansum": "oc.where(oc.isnan(t), 0, t).sum()",
-    "negative": "oc.neg, or -t",
-    "newaxis": "t[:, None]",
-    "no_grad": "oc.stop_gradient",
-    "nonzero": "np.nonzero(t.numpy()), since shapes do not depend on values",
-    "ones_like": "oc.ones",
-    "optim": "train, such as train.adamw()",
-    "outer": "oc.einsum",
-    "pad": "oc.concat with oc.zeros",
-    "permute": "oc.rearrange",
-    "pi": "np.pi",
-    "positive": "t",
-    "power": "oc.pow, or a ** b",
-    "rand": "oc.uniform",
-    "randn": "oc.normal",
-    "rsqrt": "oc.recip_sqrt",
-    "save": "ctx.save",
-    "scatter_add": "oc.scatter",
-    "searchsorted": "oc.argsort, or np.searchsorted",
-    "set_default_dtype": "with oc.precision(dtype)",
-    "set_printoptions": "oc.print(t, digits=4)",
-    "silu": "nn.silu",
-    "softmax": "nn.softmax()",
-    "split": PARTS,
-    "squeeze": "t.reshape",
-    "swapaxes": "oc.rearrange",
-    "take": "t[ids], or oc.gather",
-    "tensordot": "oc.einsum",
-    "tile": "oc.repeat",
-    "trace": "oc.einsum",
-    "transpose": "t.T, or oc.rearrange",
-    "true_divide": "oc.div, or a / b",
-    "uint16": "np.uint16",
-    "uint32": "np.uint32",
-    "uint8": "np.uint8",
-    "unbind": PARTS,
-    "unsqueeze": "t[:, None]",
-    "utils": "train.batches, and oc.checkpoint",
-    "value_and_grad": "oc.function(f).value_and_grad(x)",
-    "vmap": "nothing, batch axes are rows of their own",
-    "vstack": "oc.concat",
-    "zeros_like": "oc.zeros",
-}
-"""Of the module."""
+PARTS, BROADCAST = "t[first:last]", "nothing, expressions broadcast"
+COUNTED = "since shapes do not depend on values"
 
 WRITE = "m[...] = value, m += value"
 CAST, CONTEXT = "oc.cast(t, dtype)", "the device is that of a context: ctx.device"
@@ -204,7 +99,7 @@ OF_TENSORS = {
     "nbytes": "t.numpy().nbytes, or ctx.memory()",
     "new_ones": "oc.ones",
     "new_zeros": "oc.zeros",
-    "nonzero": "np.nonzero(t.numpy()), since shapes do not depend on values",
+    "nonzero": f"np.nonzero(t.numpy()), {COUNTED}",
     "normal_": WRITE,
     "numel": "t.numpy().size",
     "permute": "oc.rearrange",

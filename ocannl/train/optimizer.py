@@ -249,6 +249,9 @@ class Optimizer(NamesApart):
 
     def _trained(self, loss: oc.Tensor, params: Params | None) -> dict[str, oc.Tensor]:
         reached = trained_params(loss, self.name)
+        for pattern in self.groups:
+            if not any(fnmatchcase(name, pattern) for name in reached):
+                raise oc.ArgumentError(f"no parameter is called {pattern!r}; there are {', '.join(reached)}")
         if params is not None:
             by_name = params if isinstance(params, Mapping) else None
             wanted = set(params if by_name is None else by_name.values())
@@ -265,11 +268,9 @@ class Optimizer(NamesApart):
     def _options_of(self, trained: Mapping[str, oc.Tensor]) -> dict[str, dict[str, Any]]:
         found = {name: {"lr": self.lr, **self.options} for name in trained}
         for pattern, given in self.groups.items():
-            matching = [name for name in trained if fnmatchcase(name, pattern)]
-            if not matching:
-                raise oc.ArgumentError(f"no parameter is called {pattern!r}; there are {', '.join(trained)}")
-            for name in matching:
-                found[name] |= given
+            for name in trained:
+                if fnmatchcase(name, pattern):
+                    found[name] |= given
         return found
 
     def state_roots(self) -> Sequence[Any]:

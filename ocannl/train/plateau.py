@@ -64,7 +64,7 @@ class Plateau:
 
 
 def plateau(
-    lr: float,
+    lr: float = 1e-3,
     *,
     metric: str = "loss",
     mode: Literal["min", "max"] = "min",

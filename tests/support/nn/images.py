@@ -40,8 +40,8 @@ def line_of(x: Array, axis: int, count: int, mode: str, align: bool) -> Array:
     weights = np.zeros((count, length))
     for o in range(count):
         place = o * (length - 1) / (count - 1) if align else (o + 0.5) * length / count - 0.5
-        if mode == "nearest":
-            weights[o, int(o * length / count)] = 1
+        if mode.startswith("nearest"):
+            weights[o, int((o + 0.5 * (mode == "nearest-exact")) * length / count)] = 1
             continue
         place = np.clip(place, 0, length - 1) if mode == "linear" else place
         base = int(np.floor(place))
@@ -58,8 +58,8 @@ def line_of(x: Array, axis: int, count: int, mode: str, align: bool) -> Array:
 
 
 def resized(mode: str, align: bool, size: tuple[int, int]) -> Case:
-    name = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}[mode]
-    how: dict[str, Any] = {} if mode == "nearest" else {"align_corners": align}
+    name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    how: dict[str, Any] = {} if mode.startswith("nearest") else {"align_corners": align}
     return Case(
         nn.interpolate(size=size, mode=mode, **how),
         [X],
@@ -128,6 +128,7 @@ CASES = {
         f"interpolation, {mode}, {size}{', corners' if align else ''}": resized(mode, align, size)
         for mode, align, size in (
             ("nearest", False, (9, 4)),
+            ("nearest-exact", False, (9, 4)),
             ("linear", False, (9, 4)),
             ("linear", True, (3, 11)),
             ("cubic", False, (9, 4)),

@@ -35,6 +35,7 @@ def one_number(function: Any) -> Any:
 X0, X1, X3, Y3 = arrays_of((5,), (4, 5), (2, 3, 2, 5), (2, 3, 2, 5))
 IDS = {x.ndim: np.asarray(np.random.default_rng(0).integers(0, 5, x.shape[:-1])) for x in (X0, X1, X3)}
 PROBS = np.exp(log_softmax(Y3))
+FACTORS, POSITIVE = np.array([0.5, 2.0, 1.0, 3.0, 0.1]), np.array([3.0, 1.0, 0.5, 2.0, 0.2])
 
 IGNORED = np.where(np.arange(4) == 2, -100, IDS[2])
 WEIGHT = np.array([0.5, 1.0, 2.0, 0.25, 1.5])
@@ -209,6 +210,18 @@ CASES = {
         [10 * X3, 1 / (1 + np.exp(-Y3))],
         one_number(lambda x, y: (np.logaddexp(0, x) - x * y).mean()),
         one_number(lambda x, y: torch_functional().binary_cross_entropy_with_logits(x, y)),
+    ),
+    "binary cross entropy, weighted": Case(
+        lambda x, y: nn.bce_with_logits(x, y, weight=FACTORS, pos_weight=oc.data(POSITIVE), reduction="sum"),
+        [X3, 1 / (1 + np.exp(-Y3))],
+        one_number(
+            lambda x, y: (FACTORS * ((1 - y) * x + (1 + (POSITIVE - 1) * y) * np.logaddexp(0, -x))).sum()
+        ),
+        one_number(
+            lambda x, y: torch_functional().binary_cross_entropy_with_logits(
+                x, y, weight=x.new_tensor(FACTORS), pos_weight=x.new_tensor(POSITIVE), reduction="sum"
+            )
+        ),
     ),
     "binary cross entropy of rows": Case(
         lambda x, y: nn.bce_with_logits(x, y, reduction="batchmean"),

@@ -49,7 +49,7 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
         found |= {f"{f.__name__} {axes}": f(x, axes, keep) for f in exact}
         found |= {f"{f.__name__} {axes} grad": oc.grad(number(f(x, axes, keep)), x) for f in smooth}
     made = [oc.zeros((2, 3), dtype), oc.ones(4, dtype), oc.full(2, 0.5, dtype), oc.eye(3, dtype=dtype)]
-    made += [oc.arange(1, 4, dtype=dtype), oc.linspace(0, 1, 5, dtype), oc.tensor([1.5, 2.0], dtype)]
+    made += [oc.arange(1, 4, dtype=dtype), oc.linspace(0, 1, 5, dtype=dtype), oc.tensor([1.5, 2.0], dtype)]
     return computed(ctx, found | {f"made {n}": t * 2 for n, t in enumerate(made)})
 
 

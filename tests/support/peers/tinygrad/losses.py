@@ -67,6 +67,17 @@ class Losses(Values):
     def sparse_categorical_crossentropy(self, target: Values, **settings: Any) -> Self:
         return type(self)(nn.cross_entropy(self.t, ids(target), **settings))
 
+    def binary_crossentropy(self, target: Values, reduction: str = "mean") -> Self:
+        """By the scores of the probabilities."""
+        scores = oc.log(self.t) - oc.log1p(-self.t)
+        return type(self)(nn.bce_with_logits(scores, target.t, reduction=reduction))
+
+    def binary_crossentropy_logits(
+        self, target: Values, reduction: str = "mean", pos_weight: Values | None = None
+    ) -> Self:
+        settings = {"reduction": reduction, "pos_weight": raw(pos_weight)}
+        return type(self)(nn.bce_with_logits(self.t, target.t, **settings))
+
 
 def ids(target: Values) -> oc.Tensor:
     """Classes, which stand in the batch row."""

@@ -5,14 +5,9 @@ from __future__ import annotations
 NOT_SAID = {
     "masked_select nonzero": "shapes that depend on values",
     "bitcast": "the bits of floats",
-    "conv_transpose2d": "its weights are parameters of nn.conv_transpose2d",
-    "max_unpool2d": "positions inside of windows",
-    "scaled_dot_product_attention": "a block, nn.multi_head_attention",
     "empty rand uniform normal scaled_uniform glorot_uniform kaiming_uniform kaiming_normal": (
         "random numbers are of another API"
     ),
-    "backward": "gradients that are kept, of loss.backward() in eager mode",
-    "binary_crossentropy": "the loss of nn is of logits",
 }
 REASONS = {name: reason for names, reason in NOT_SAID.items() for name in names.split()}
 RENAMED = {

@@ -9,6 +9,8 @@ from support.peers.tinygrad.arguments import as_list, slot
 from support.peers.tinygrad.values import Values, raw
 
 import ocannl as oc
+from ocannl import nn
+from ocannl.nn.attention import SEEN
 
 
 class Products(Values):
@@ -79,3 +81,22 @@ class Products(Values):
         spec = f"b, g, c, {at} |; g, o, c, {ks} | => b, g, o, {ys} |"
         found = type(self)(oc.rearrange(oc.einsum(spec, x, w), "b g o ... -> b (g o) ..."))
         return found if bias is None else found + bias.reshape(-1, *(1,) * rank)
+
+    def scaled_dot_product_attention(
+        self,
+        keys: Values,
+        values: Values,
+        attn_mask: Values | None = None,
+        is_causal: bool = False,
+        enable_gqa: bool = False,
+    ) -> Self:
+        if is_causal and attn_mask is not None:
+            raise RuntimeError("two masks")
+        q, k, v = (oc.rearrange(x.t, "b h s d -> b s h d", axes="bboo") for x in (self, keys, values))
+        settings: dict[str, Any] = {"num_kv_heads": keys.shape[1]} if enable_gqa else {}
+        if attn_mask is not None:
+            more = oc.rearrange(attn_mask.t, "b h s t -> b s h t", axes="bboi")
+            settings["weights_of"] = lambda scores: nn.softmax(spec=SEEN)(scores + more)
+        mask = nn.causal_mask(self.shape[2]) if is_causal else None
+        found = nn.dot_product_attention(q, k, v, mask, **settings)
+        return type(self)(oc.rearrange(found, "b s h d -> b h s d"))

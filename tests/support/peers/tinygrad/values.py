@@ -122,6 +122,17 @@ class Values(metaclass=Named):
     def gradient(self, *inputs: Values) -> list[Self]:
         return list(map(type(self), oc.grad(self.t, [x.t for x in inputs])))
 
+    def backward(self) -> Self:
+        """In eager mode, which keeps gradients."""
+        with oc.eager():
+            self.t.backward()
+        return self
+
+    @property
+    def grad(self) -> Self:
+        with oc.eager():
+            return type(self)(self.t.grad.numpy())
+
     def detach(self) -> Self:
         return type(self)(oc.stop_gradient(self.t))
 
@@ -163,7 +174,10 @@ class Values(metaclass=Named):
 
     @classmethod
     def randn(cls, *shape: Any) -> Self:
-        return cls(np.random.randn(*sizes(shape)).astype(np.float32))
+        made = cls(np.random.randn(*sizes(shape)).astype(np.float32))
+        with oc.eager():
+            _ = made.t.grad  # Data have a gradient where it is asked for before `backward`.
+        return made
 
     @classmethod
     def randint(cls, *shape: Any, low: int = 0, high: int = 10) -> Self:

@@ -50,7 +50,10 @@ def test_spectral_norm_is_a_power_iteration():
     [
         (lambda: nn.interpolate(), "either the `size` or the `scale`"),
         (lambda: nn.interpolate(size=[2], scale=2.0), "either the `size` or the `scale`"),
-        (lambda: nn.interpolate(scale=2.0, mode="area"), "interpolation is nearest, linear, cubic"),
+        (
+            lambda: nn.interpolate(scale=2.0, mode="area"),
+            "interpolation is nearest, nearest-exact, linear, cubic",
+        ),
         (lambda: nn.interpolate(scale=[1.0, -1.0]), "a positive number"),
         (lambda: nn.weight_norm(nn.linear(out_dim=2), "v"), "has no weights `v`"),
         (lambda: nn.weight_norm(NO_BLOCK), "found function"),

@@ -15,15 +15,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.program.other_names import (
-    FUNCTIONS,
-    OF_BLOCKS,
-    OF_NN,
-    OF_OPTIMIZERS,
-    OF_SCHEDULES,
-    OF_TENSORS,
-    OF_TRAIN,
-)
+from ocannl.program.other_functions import FUNCTIONS
+from ocannl.program.other_names import OF_BLOCKS, OF_NN, OF_OPTIMIZERS, OF_SCHEDULES, OF_TENSORS, OF_TRAIN
 
 ANY: Any = oc
 ANY_TYPE: Any = np.int8
@@ -74,6 +67,8 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.Mesh({"data": 2}, timeout=float("inf")), "is less than 1000000000.0, found inf"),
     (lambda ctx, x: ANY.Mesh({"data": 2}, engin="mpi"), "Mesh: there is no argument `engin`; did you mean"),
     (lambda ctx, x: NN.linear(outdim=3), "`outdim`; did you mean `out_dim`?"),
+    (lambda ctx, x: ANY.clip(x, min=0), "clip: there is no argument `min`; did you mean `low`?"),
+    (lambda ctx, x: NN.max_pool2d(kernel_size=2), "`kernel_size`; did you mean `window_size`?"),
     (
         lambda ctx, x: TRAIN.adam([x], lr=0.1),
         "adam: `lr` is given twice, by its name, and by its place as [<x",
@@ -130,6 +125,12 @@ def test_arrays_of_other_libraries_are_no_tensors():
 NAMES: list[tuple[Any, str, str]] = [
     (oc, "matmul", "in its place: "),
     (oc, "einsumm", "did you mean 'einsum'?"),
+    (oc, "softplus", "in its place: nn.softplus"),
+    (oc, "adam", "in its place: train.adam"),
+    (oc, "sigmod", "did you mean 'sigmoid'?"),
+    (oc, "unique", "in its place: np.unique(t.numpy())"),
+    (oc, "not", "in its place: oc.logical_not"),
+    (oc, "frobnicate", "has no attribute 'frobnicate'"),
     (nn, "Linear", "module 'ocannl.nn' has no attribute 'Linear'; did you mean 'linear'?"),
     (nn, "Module", "in its place: a function of tensors, as oc.Block(function), or @oc.configurable"),
     (train, "DataLoader", "in its place: train.batches"),
@@ -176,6 +177,14 @@ def test_names_that_there_are_not(owner: Any, name: str, words: str):
     with pytest.raises(AttributeError, match=re.escape(words)):
         getattr(owner, name)
     assert not hasattr(owner, name)
+
+
+def test_another_word_is_no_advice():
+    """`invert` was taken for `inner`, and `square` for `Summary`."""
+    for name in ("inverse", "digit", "squad"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(oc, name)
+        assert str(caught.value).endswith(f"no attribute {name!r}")
 
 
 def test_settings_are_not_set_by_attributes():

@@ -331,6 +331,15 @@ def test_errors(make: Any, message: str):
         make()
 
 
+def test_a_group_may_have_nothing_of_some_parameters():
+    """That of biases, where a step trains the matrix alone."""
+    model = Model()
+    optimizer = train.sgd(0.1, groups={"*.b": {"weight_decay": 0.5}})
+    found = model.train(optimizer.step(model.loss, params=[oc.params(model.loss)["l.w"]]), 1)
+    np.testing.assert_array_equal(found["l.b"], START["l.b"])
+    assert np.abs(found["l.w"] - START["l.w"]).max() > 1e-3
+
+
 def test_a_description_has_all_that_was_asked_for():
     text = repr(train.adamw(lr=0.1, clip_norm=1.0, groups={"*.b": {"weight_decay": 0.0}}))
     assert text.startswith("train.adamw(lr=0.1, betas=(0.9, 0.999), ")
