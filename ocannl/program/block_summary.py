@@ -165,7 +165,7 @@ def _multiply_adds(program: ExtractedRoutine) -> Counter[Operation]:
     counted = {
         copy.owner.location: operation_of(value)
         for value, copy in program.copies.items()
-        if isinstance(copy.owner, ScanOp) or _adds_products(copy.owner)
+        if isinstance(copy.owner, texpr.ApplyOp | ScanOp)
     }
     run_passes(program.module, (InferProjectionsPass,))
     found: Counter[Operation] = Counter()
@@ -183,8 +183,6 @@ def _points(op: Operation) -> int:
     return 0
 
 
-def _adds_products(op: Operation) -> bool:
-    if not isinstance(op, texpr.ApplyOp):
-        return False
+def _adds_products(op: texpr.ApplyOp) -> bool:
     term = op.term.data
     return op.accum_name == "add" and isinstance(term, App) and term.op == "mul"
