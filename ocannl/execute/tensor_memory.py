@@ -14,6 +14,7 @@ from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, wri
 from ocannl.execute.nodes import Nodes, is_final
 from ocannl.execute.shared_memory import copied_on_device, memory_table, share
 from ocannl.execute.turns import Turn
+from ocannl.program.assigned import way_to_memory
 from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import numbers
@@ -21,7 +22,7 @@ from ocannl.program.location import here
 from ocannl.program.memory_parts import Part
 from ocannl.program.other_shape import other_shape
 from ocannl.program.state import Held
-from ocannl.program.tensor import Tensor, TensorLike, as_tensor, way_to_memory
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import is_memory, memory_key
 from ocannl.runtime.cuda.gpu import SharedMemory
 from ocannl.runtime.device import Device
@@ -127,7 +128,7 @@ class TensorMemory(ABC):
         found = as_tensor(tensor)
         if not is_memory(found.ir_value):
             message = f"`{found.label}` is an expression, not memory: only memory is set or shared"
-            way = way_to_memory(found)
+            way = way_to_memory(found.ir_value)
             raise OcannlError(here(message if way is None else f"{message}; {way}"))
         if found.ir_value.merged is not None:
             message = f"`{found.label}` is a merge buffer, with the value of another context"

@@ -7,12 +7,8 @@ indices are tensors, and an index slices a tensor.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, SupportsIndex, TypeAlias, TypeGuard, cast
-
-from numpy.typing import NDArray
+from typing import TypeAlias, TypeGuard, cast
 
 from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
@@ -22,34 +18,32 @@ from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
-from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
-from ocannl.program import expressions, graph, merging, new_axes, reshapes, tensor_parts
+from ocannl.program import expressions, graph, new_axes, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.arrays import is_array
+from ocannl.program.assigned import checked_memory
 from ocannl.program.checks import integer, whole
-from ocannl.program.code import Code, computing, emit, ends_block, is_recording, run
+from ocannl.program.code import Code, emit, ends_block, is_recording, run
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.final_types import element_now
-from ocannl.program.handle import Handle, check_updated
+from ocannl.program.handle import Handle
 from ocannl.program.location import here
+from ocannl.program.looks import Looks, not_iterated
 from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
 from ocannl.program.no_tensor import no_tensor
 from ocannl.program.numbers import Number, is_number, is_truth, literal, number
 from ocannl.program.other_names import OF_TENSORS, NamesApart
+from ocannl.program.own_memory import OwnMemory
 from ocannl.program.padded_axes import ask_counts, note_reduction
-from ocannl.program.placements import PlacementView
 from ocannl.program.points import Point, at_points
-from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
-from ocannl.program.stages import stage_text, view_statements
+from ocannl.program.shown_program import ShownProgram
 from ocannl.program.static_index import StaticIndex, tagged
-from ocannl.program.values import Value, is_memory, kept_parameter, values_of
-from ocannl.viewer.show import Viewable
+from ocannl.program.values import Value, is_memory
 
 
 class Expression(Arithmetic["TensorLike", "Tensor"]):
@@ -128,10 +122,11 @@ class Tensor(
     Handle,
     Expression,
     InPlace["TensorLike", "Tensor"],
-    PresentValue,
+    Looks,
+    OwnMemory["Tensor"],
     Reducible["Tensor"],
     NamesApart,
-    Viewable,
+    ShownProgram,
 ):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
@@ -165,11 +160,6 @@ class Tensor(
         return ShapeView(self.ir_value, Dim.of)
 
     @property
-    def placement(self) -> PlacementView:
-        """How the tensor is split over the mesh that was made last, in the program that computes it."""
-        return PlacementView(self.ir_value, computing(self.ir_value).statements)
-
-    @property
     def ndim(self) -> int:
         """The number of axes. Raises `ShapeError` where nothing determines the shape."""
         return len(self.shape)
@@ -199,46 +189,6 @@ class Tensor(
         """The transpose: input and output row exchanged."""
         return Tensor(expressions.apply(Arg(0), [self.ir_value], logic="T"))
 
-    @property
-    def grad(self) -> Tensor:
-        """The gradient node, of the tensor's shape: memory that `backprop` adds to. Of a parameter that is
-        kept in a wider float than it is used in, that of what is kept.
-        """
-        kept = kept_parameter(self.ir_value)
-        return Tensor(graph.memory_of_tensor(kept or self.ir_value, texpr.GradOp))
-
-    @grad.setter
-    def grad(self, updated: Tensor) -> None:
-        """Accepts the result of `p.grad *= 2` in a code block, which has set the memory already."""
-        check_updated(updated, self.grad, "grad")
-
-    @property
-    def value(self) -> Tensor:
-        """The memory of this expression's last computed value. Routines that are compiled afterwards keep it
-        on the device.
-        """
-        if is_memory(self.ir_value):
-            return self
-        return Tensor(graph.memory_of_tensor(self.ir_value, texpr.ValueOp))
-
-    @value.setter
-    def value(self, updated: Tensor) -> None:
-        """Accepts the result of `t.value *= 2` in a code block, which has set the memory already."""
-        check_updated(updated, self.value, "value")
-
-    def merge(self, ctx: merging.Shared) -> Tensor:
-        """The merge buffer of this memory: the value that it has in another context of this process, as the
-        run of a routine begins. `p.grad += p.grad.merge(ctx2)`, in code for one context, adds what another
-        one has. Of an expression it is that of its `value`. It is memory that cannot be assigned.
-
-        Runs of routines in `ctx`, and runs elsewhere that read its memory so, take turns from now on. The
-        value is read in place where both contexts are of the CPU, and is copied for each run else.
-
-        Raises `ArgumentError` for what is no context; a run raises `UninitializedError`, with this line,
-        where nothing has written the memory in `ctx`.
-        """
-        return Tensor(merging.merge(self.value.ir_value, ctx))
-
     def reshape(self, *shape: str | int | Sequence[int], **sizes: int | Dim) -> Tensor:
         """The elements, in the order of memory, in the shape of a slot: `t.reshape("b | h, w -> ...", h=4)`.
         Integers are sizes there, `...` the axes that the row has, and sizes that are not given follow. By
@@ -255,20 +205,6 @@ class Tensor(
     def einsum(self, spec: str, *, use_padding: bool = False, **dims: int | Dim) -> Tensor:
         """`oc.einsum(spec, self)`."""
         return by_spec(spec, "add", "mul", [self], dims, use_padding=use_padding)
-
-    def ir(self, stage: str = "texpr", *, origins: bool = False, target: str | None = None) -> str:
-        """The text of the program that computes this tensor, at a stage of the pipeline; with `origins`, each
-        operation is followed by the expressions and lines that it comes from. Schedules are for the processor
-        `target`, by LLVM's name: by default `OCANNL_TARGET`, else `x86-64-v4`.
-        """
-        code = computing(self.ir_value)
-        return stage_text(code.statements, self.label, stage, origins=origins, target=target)
-
-    def view(self, path: str | os.PathLike[str] | None = None, *sizes: object) -> Path:
-        """Shows the program that computes this tensor at all levels of its compilation, as `oc.view`."""
-        if sizes or isinstance(path, SupportsIndex):
-            raise ArgumentError("a view is a page that shows the program; for other axes, t.reshape")
-        return view_statements(computing(self.ir_value).statements, self.label, path)
 
     def named(self, label: str) -> Tensor:
         """The same tensor, under a name that shows in its IR and messages."""
@@ -358,32 +294,15 @@ class Tensor(
             raise OcannlError(here(message))
         assign(self if part is None else part, value)
 
-    def _look(self) -> NDArray[Any]:
-        return ENGINE.only.look(self.ir_value) if is_eager() else super()._look()
-
     def __bool__(self) -> bool:
         """In eager mode, whether the one number of this is not zero."""
         return self.is_true() if is_eager() else super().__bool__()
-
-    def __str__(self) -> str:
-        return str(self.numpy()) if is_eager() else repr(self)
-
-    def __format__(self, spec: str) -> str:
-        """The text of the tensor, or of its one number by a format, as `f"{loss:.3f}"`."""
-        if spec:
-            return format(self.item(), spec)
-        return format(self.numpy()) if is_eager() else super().__format__(spec)
 
     def __iter__(self) -> Iterator[Tensor]:
         """In eager mode, the parts along the first axis."""
         if is_eager():
             return (self[at] for at in range(len(self)))
-        of_scan = any(isinstance(value.op, ScanOp) for value in (self.ir_value, *values_of(self.ir_value.op)))
-        states = "; a block gives its last states, too, with states=True" if of_scan else ""
-        raise ArgumentError(
-            f"`{self.label}` cannot be iterated while the program is being built: "
-            f"`[t[i] for i in range(len(t))]` are its parts, and `t.numpy()` is its present value{states}"
-        )
+        raise not_iterated(self.ir_value)
 
     def __repr__(self) -> str:
         return f"<{self.label}: {self.shape}, {element_now(self.ir_value)}>"
@@ -448,32 +367,9 @@ def as_tensor(value: TensorLike) -> Tensor:
     return Tensor(expressions.constant(number(value), BOOL if is_truth(value) else None))
 
 
-def _text(tensor: Tensor) -> str:
-    """The name of a tensor, or the expression."""
-    return tensor_name(tensor.ir_value).removeprefix("(").removesuffix(")")
-
-
-def way_to_memory(tensor: Tensor) -> str | None:
-    """The words for an error that say what to set in place of a parameter as products see it."""
-    kept = kept_parameter(tensor.ir_value)
-    if kept is None:
-        return None
-    label = Tensor(kept).label
-    return f"it is a parameter as products see it, and oc.params({label})[{label!r}] is what is kept"
-
-
 def as_memory(target: TensorLike) -> Value:
     """The value of a tensor that can be assigned. Raises `OcannlError` for an expression."""
-    tensor = as_tensor(target)
-    if not is_memory(tensor.ir_value):
-        text = _text(tensor)
-        only = "only memory is assigned (parameters, data, nodes, gradients, values)"
-        way = way_to_memory(tensor) or f"oc.where(condition, value, {text}) gives it other elements"
-        raise OcannlError(here(f"`{text}` is an expression, and {only}; {way}"))
-    if tensor.ir_value.merged is not None:
-        message = f"`{tensor.label}` is a merge buffer, with the value of another context"
-        raise OcannlError(here(f"{message}: assign the memory there"))
-    return tensor.ir_value
+    return checked_memory(as_tensor(target).ir_value)
 
 
 def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
