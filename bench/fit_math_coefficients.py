@@ -134,6 +134,8 @@ FITS: dict[str, tuple[Fit, int, int]] = {
     "erf": (Fit(erf_tail, lambda z: mpf(1), 0, 1), 5, 11),
     "log2(erfc)": (Fit(erfc_log2, erfc_weight, 0.98, 4), 6, 0),
     "log2(erfc) to 6": (Fit(erfc_log2, erfc_weight, 0.98, 6), 0, 18),
+    "erf for 16 bits": (Fit(erf_tail, lambda z: mpf(1), 0, 1), 3, 0),
+    "log2(erfc) for 16 bits": (Fit(erfc_log2, erfc_weight, 0.98, 3.3), 2, 0),
 }
 
 

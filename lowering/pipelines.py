@@ -31,6 +31,7 @@ from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.approximate_rounded import ApproximateRoundedPass
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
@@ -125,14 +126,13 @@ ON_METAL_GPU: tuple[PipelinePass, ...] = (
     *(WithOptions(OverlapCollectivesPass, (("kernels", True),)), PlanMemoryPass),
 )
 
-# Those of NVIDIA, whose shared memory holds blocks of attention. The pass looks for exponentials, which
-# expand-math replaces.
-ON_GPU: tuple[PipelinePass, ...] = tuple(
-    p
-    for own in ON_METAL_GPU
-    for p in (
-        (WithOptions(OnlineSoftmaxPass, (("kernels", True),)), own) if own is ExpandMathPass else (own,)
-    )
+# Those of NVIDIA, whose shared memory holds blocks of attention, and which have approximate instructions. The
+# passes look for functions, which expand-math replaces.
+ON_GPU: tuple[PipelinePass, ...] = (
+    *ON_METAL_GPU[: ON_METAL_GPU.index(ExpandMathPass)],
+    WithOptions(OnlineSoftmaxPass, (("kernels", True),)),
+    ApproximateRoundedPass,
+    *ON_METAL_GPU[ON_METAL_GPU.index(ExpandMathPass) :],
 )
 
 ON_CPU: tuple[PipelinePass, ...] = (

@@ -27,7 +27,7 @@ from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.dialects.scalar.approximate import APPROXIMATE
+from ocannl.dialects.scalar.approximate import RECIPROCAL
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.block_products import put_sum
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached
@@ -407,6 +407,6 @@ def divide_by_reciprocals(nest: NestOp) -> None:
     for op in operations(nest.body.block):
         if isinstance(op, arith.DivfOp) and isinstance(op.rhs.owner, LoadOp) and op.result.type == f32:
             one = arith.ConstantOp(FloatAttr(1.0, f32))
-            reciprocal = arith.DivfOp(one.result, op.rhs, APPROXIMATE)
+            reciprocal = arith.DivfOp(one.result, op.rhs, RECIPROCAL)
             product = arith.MulfOp(op.lhs, reciprocal.result)
             Rewriter.replace_op(op, [one, reciprocal, product], [product.result])

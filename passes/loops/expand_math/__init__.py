@@ -22,13 +22,13 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import UniformOp
-from ocannl.dialects.scalar.approximate import is_approximate
+from ocannl.dialects.scalar.approximate import has_approximate_quotient, is_approximate
 from ocannl.dialects.scalar.arith_builder import ConstantKey
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.passes.loops.expand_math.builder import MathBuilder
-from ocannl.passes.loops.expand_math.error_function import erf
+from ocannl.passes.loops.expand_math.error_function import approximate_erf, erf
 from ocannl.passes.loops.expand_math.exponential import approximate_exp, exp, exp2
-from ocannl.passes.loops.expand_math.hyperbolic import cosh, expm1, sinh, tanh
+from ocannl.passes.loops.expand_math.hyperbolic import cosh, expm1, sinh, tanh, tanh_by_approximate_quotient
 from ocannl.passes.loops.expand_math.inverse_trigonometric import acos, asin, atan, atan2
 from ocannl.passes.loops.expand_math.logarithm import log, log1p, log2, log10
 from ocannl.passes.loops.expand_math.power import powf
@@ -58,6 +58,18 @@ EXPANSIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
     math.TanOp: tan,
     math.TanhOp: tanh,
 }
+# Those of approximate functions; the others stay, as hardware has them.
+APPROXIMATIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
+    math.ErfOp: approximate_erf,
+    math.ExpOp: approximate_exp,
+}
+
+
+def expansion_of(op: Operation) -> Callable[..., SSAValue] | None:
+    """How an operation is expanded, if at all, where hardware has approximations."""
+    if has_approximate_quotient(op):
+        return tanh_by_approximate_quotient
+    return (APPROXIMATIONS if is_approximate(op) else EXPANSIONS).get(type(op))
 
 
 def expand_block(block: Block, *, approximations: bool = False) -> None:
@@ -70,9 +82,7 @@ def expand_block(block: Block, *, approximations: bool = False) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 expand_block(inner, approximations=approximations)
-        expand = EXPANSIONS.get(type(op))
-        if not approximations and is_approximate(op):
-            expand = approximate_exp if isinstance(op, math.ExpOp) else None
+        expand = EXPANSIONS.get(type(op)) if approximations else expansion_of(op)
         if expand is None and not isinstance(op, UniformOp):
             continue
         type_ = op.results[0].type

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.math import AbsFOp
+from xdsl.dialects.math import AbsFOp, Exp2Op
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.exponential import exp2_reduced
 
@@ -61,6 +62,9 @@ FAR = {
 }
 # Beyond, the result rounds to 1.
 LIMIT = {32: 4.0, 64: 6.0}
+# Q and P for results that are rounded to 16 bits, of f32; P falls beyond all limits.
+NEAR_ROUNDED = (0.128351703, -0.375210702, 0.108027801, -0.0184954684)
+FAR_ROUNDED = (-0.131866053, -1.27375948, -1.26284087)
 
 
 def erf(b: MathBuilder, x: SSAValue) -> SSAValue:
@@ -72,4 +76,14 @@ def erf(b: MathBuilder, x: SSAValue) -> SSAValue:
     shifted = b.add(log2_complement, b.round_magic())
     r = b.sub(log2_complement, b.sub(shifted, b.round_magic()))
     far = b.copy_sign(b.sub(one, exp2_reduced(b, r, shifted)), x)
+    return b.select(b.cmp("olt", magnitude, one), near, far)
+
+
+def approximate_erf(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """Its relative error is 2^-15, by an `exp2` that hardware has."""
+    one = b.const(1.0)
+    magnitude = b.float_op(AbsFOp, x)
+    near = b.fma(x, b.polynomial(b.mul(x, x), NEAR_ROUNDED), x)
+    complement = b.append(Exp2Op(b.polynomial(magnitude, FAR_ROUNDED), APPROXIMATE))
+    far = b.copy_sign(b.sub(one, complement), x)
     return b.select(b.cmp("olt", magnitude, one), near, far)

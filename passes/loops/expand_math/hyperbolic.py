@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+from xdsl.dialects.arith import DivfOp
 from xdsl.dialects.math import AbsFOp
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.exponential import EXP, reduce_exp
 
@@ -17,8 +19,17 @@ LARGEST = {32: 3.4028234663852886e38, 64: 1.7976931348623157e308}
 
 def tanh(b: MathBuilder, x: SSAValue) -> SSAValue:
     """Within 3 ulp in f32 and f64: `(e^2x - 1) / (e^2x + 1)`."""
+    return b.copy_sign(b.div(*_parts_of_tanh(b, x)), x)
+
+
+def tanh_by_approximate_quotient(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """Within 5 ulp in f32: the quotient is within 2."""
+    return b.copy_sign(b.append(DivfOp(*_parts_of_tanh(b, x), APPROXIMATE)), x)
+
+
+def _parts_of_tanh(b: MathBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     exp_minus_1 = _exp_minus_1(b, b.clamp_above(b.float_op(AbsFOp, x), b.pick(LIMIT)), factor=2)
-    return b.copy_sign(b.div(exp_minus_1, b.add(exp_minus_1, b.const(2.0))), x)
+    return exp_minus_1, b.add(exp_minus_1, b.const(2.0))
 
 
 def expm1(b: MathBuilder, x: SSAValue) -> SSAValue:

@@ -26,14 +26,29 @@ LEAST_NORMAL = 2.0**-126
 # What is computed in f32 and is not a number.
 CANONICAL = np.uint32(0x7FFFFFFF)
 KEEPS_BITS = {"neg", "abs", "copysign"}
+# The bits of an approximate tanh.
+TANH_BITS = np.uint32(0xFFFFF000)
 
 
-def elementwise(name: str, *operands: Array) -> Array:
-    """The result of an instruction. That of arithmetic in f32 has one NaN."""
+def elementwise(name: str, *operands: Array, flushes: bool = False) -> Array:
+    """The result of an instruction, which may take subnormal numbers as 0. That of arithmetic in f32 has one
+    NaN.
+    """
+    if flushes:
+        return flushed(elementwise(name, *map(flushed, operands)))
     found = ELEMENTWISE[name](*operands)
     if found.dtype == np.float32 and name not in KEEPS_BITS and np.isnan(found).any():
         return np.where(np.isnan(found), CANONICAL.view(np.float32), found)
     return found
+
+
+def flushed(x: Array) -> Array:
+    return np.where(np.abs(x) < LEAST_NORMAL, np.copysign(np.zeros_like(x), x), x)
+
+
+def approximate_tanh(x: Array) -> Array:
+    """As far from the tanh as the approximation may be, by less than 2^-11 of it."""
+    return (np.tanh(wide(x)).astype(np.float32).view(np.uint32) & TANH_BITS).view(np.float32)
 
 
 def fused(x: Array, y: Array, z: Array) -> Array:
@@ -241,5 +256,6 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "sqrt": np.sqrt,
     "rcp": np.reciprocal,
     "ex2": np.exp2,
+    "tanh": approximate_tanh,
     "clz": leading_zeros,
 }

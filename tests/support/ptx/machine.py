@@ -1,22 +1,21 @@
 """A GPU of NumPy: runs the blocks of a kernel of PTX, with jumps, barriers and asynchronous copies.
 
 Threads that are at the same instruction go on together; of others those that are furthest behind are first,
-so that they meet again. Asynchronous copies write at the wait for them, and spoil their target before.
+so that they meet again.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from support.ptx import bulk_copies
+from support.ptx import async_copies, bulk_copies, warps
 from support.ptx.arithmetic import TYPES, compared, converted, elementwise, funnel_shifted, high_product
+from support.ptx.async_copies import Copy
 from support.ptx.bulk_copies import Mbarrier
-from support.ptx.matrices import multiplied, multiplied_doubles, spread
 from support.ptx.memory import WARP, Counts, Global, Shared, bank_turns, elements_of, sectors
 from support.ptx.text import Address, Function, Instruction, Operand
 from support.ptx.warpgroups import Products, fence, run
@@ -25,22 +24,7 @@ Array: TypeAlias = NDArray[Any]
 
 # Threads that run at a time, in whole blocks.
 AT_A_TIME = 8192
-UNDEFINED = 0xFF
 WIDTHS = {"%p": "pred", "%rs": "u16", "%h": "u16", "%r": "u32", "%f": "u32", "%rd": "u64", "%fd": "u64"}
-
-
-@dataclass
-class Copy:
-    """An asynchronous copy of some threads: each one's group, its places in both memories, and the bytes of
-    the source, after which come zeros.
-    """
-
-    threads: Array
-    group: Array
-    target: Array
-    source: Array
-    size: int
-    read: Array
 
 
 def launch(
@@ -203,7 +187,8 @@ class Machine:
             method(self, op)
             return
         type, (target, *operands) = op.modes[-1], op.operands
-        self.define(target, elementwise(op.name, *(self.value(operand, type) for operand in operands)))
+        values = [self.value(operand, type) for operand in operands]
+        self.define(target, elementwise(op.name, *values, flushes="ftz" in op.modes))
 
     def funnel(self, op: Instruction) -> None:
         to, how, type = op.modes
@@ -389,112 +374,6 @@ class Machine:
             cost, found = self.counts.sectors[op], sectors(self.active[first], address[first], size)
             cost.taken, cost.least = cost.taken + found.taken, cost.least + found.least
 
-    def copy_async(self, op: Instruction) -> None:
-        if "commit_group" in op.modes:
-            self.groups[self.active] += 1
-        elif "bulk" in op.modes:
-            bulk_copies.copy(self, op)
-        elif "wait_group" in op.modes or "wait_all" in op.modes:
-            pending = op.operands[0] if op.operands else 0
-            assert isinstance(pending, int)
-            self.wait(pending)
-        else:
-            self.begin_copy(op)
-
-    def begin_copy(self, op: Instruction) -> None:
-        target, source, size, *read = op.operands
-        assert isinstance(size, int)
-        count = self.value(read[0], "s32") if read else np.full(len(self.active), size)
-        inside, outside = self.address(target, "b32"), self.address(source)
-        self.note_shared(op, inside, size)
-        if len(reads := np.flatnonzero((count > 0) & (self.active < self.threads))) and self.counts:
-            cost, found = self.counts.sectors[op], sectors(self.active[reads], outside[reads], size)
-            cost.taken, cost.least = cost.taken + found.taken, cost.least + found.least
-        places = self.shared.places(self.active, inside, size)
-        self.shared.bytes[places[:, None] + np.arange(size)] = UNDEFINED
-        self.copies.append(Copy(self.active, self.groups[self.active], places, outside, size, count))
-
-    def wait(self, pending: int) -> None:
-        """Writes what the active threads copied in all groups but their last ones."""
-        waiting = np.zeros(self.count, bool)
-        waiting[self.active] = True
-        kept: list[Copy] = []
-        for found in self.copies:
-            done = waiting[found.threads] & (found.group < self.groups[found.threads] - pending)
-            self.write(part(found, done))
-            if not np.all(done):
-                kept.append(part(found, ~done))
-        self.copies = kept
-
-    def write(self, given: Copy) -> None:
-        if not len(given.threads):
-            return
-        unit = min(given.size, 4)
-        found = np.zeros((len(given.threads), given.size // unit), f"u{unit}")
-        for count in np.unique(given.read[given.read > 0]):
-            chosen = np.flatnonzero(given.read == count)
-            assert not np.any(given.source[chosen] % given.size), "a copy is not aligned"
-            words = self.memory.load(given.source[chosen], unit, int(count) // unit, True)
-            found[chosen, : len(words)] = np.stack(words, 1)
-        words = elements_of(self.shared.bytes, unit)
-        words[given.target[:, None] // unit + np.arange(given.size // unit)] = found
-        self.shared.note(given.threads, given.target, given.size)
-
-    # Warps.
-
-    def whole_warps(self, op: Instruction) -> None:
-        """Instructions of a warp need all of its threads."""
-        if self.active is self.everyone and self.threads % WARP == 0:
-            return
-        assert len(self.active) % WARP == 0, op.text
-        firsts = self.active.reshape(-1, WARP)
-        assert np.all(firsts == firsts[:, :1] // WARP * WARP + np.arange(WARP)), op.text
-
-    def shuffle(self, op: Instruction) -> None:
-        self.whole_warps(op)
-        _, how, type = op.modes
-        target, source, distance, clamp, mask = op.operands
-        assert (how, clamp, mask) == ("bfly", 31, -1), op.text
-        assert isinstance(distance, int)
-        value = self.value(source, type).reshape(-1, WARP)
-        self.define(target, value[:, np.arange(WARP) ^ distance].reshape(-1))
-
-    def load_matrices(self, op: Instruction) -> None:
-        self.whole_warps(op)
-        targets, source = op.operands
-        assert isinstance(targets, tuple)
-        address = self.address(source, "b32")
-        given = np.flatnonzero(self.active % WARP < 8 * len(targets))
-        places = self.shared.places(self.active[given], address[given], 16)
-        if self.counts is not None and len(first := given[self.active[given] < self.threads]):
-            cost, found = self.counts.shared[op], bank_turns(self.active[first], address[first], 16)
-            cost.taken, cost.least = cost.taken + found.taken, cost.least + found.least
-        self.shared.note(self.active[given], places, 16, is_read=True)
-        rows = np.zeros((len(self.active), 16), np.uint8)
-        rows[given] = self.shared.bytes[places[:, None] + np.arange(16)]
-        for name, value in zip(targets, spread(rows, len(targets), "trans" in op.modes), strict=True):
-            self.define(name, value)
-
-    def multiply_matrices(self, op: Instruction) -> None:
-        self.whole_warps(op)
-        result, *operands = op.operands
-        assert isinstance(result, tuple)
-        type = "f64" if op.modes[-1] == "f64" else "b32"
-        left, right, sums = ([self.value(v, type) for v in o] for o in operands if isinstance(o, tuple))
-        if type == "f64":
-            assert "m8n8k4" in op.modes, op.text
-            found = multiplied_doubles(left[0], right[0], sums)
-        else:
-            found = multiplied(left, right, sums, op.modes[-2])
-        for name, value in zip(result, found, strict=True):
-            self.define(name, value)
-
-
-def part(given: Copy, chosen: Array) -> Copy:
-    arrays = (given.threads, given.group, given.target, given.source)
-    threads, group, target, source = (array[chosen] for array in arrays)
-    return Copy(threads, group, target, source, given.size, given.read[chosen])
-
 
 METHODS: dict[str, Callable[[Machine, Instruction], None]] = {
     "mov": Machine.move,
@@ -506,14 +385,14 @@ METHODS: dict[str, Callable[[Machine, Instruction], None]] = {
     "selp": Machine.select,
     "min": Machine.extreme,
     "max": Machine.extreme,
-    "cp": Machine.copy_async,
+    "cp": async_copies.run,
     "ld": Machine.load,
     "st": Machine.store,
-    "shfl": Machine.shuffle,
+    "shfl": warps.shuffle,
     "call": Machine.call,
     "shf": Machine.funnel,
-    "ldmatrix": Machine.load_matrices,
-    "mma": Machine.multiply_matrices,
+    "ldmatrix": warps.load_matrices,
+    "mma": warps.multiply_matrices,
     "wgmma": run,
     "fence": fence,
     "mbarrier": bulk_copies.run,

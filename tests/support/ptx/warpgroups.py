@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from support.ptx import bulk_copies
 from support.ptx.memory import BANK, WARP
 from support.ptx.text import Instruction, Operand
+from support.ptx.warps import check_whole
 
 if TYPE_CHECKING:
     from support.ptx.machine import Machine
@@ -125,7 +126,7 @@ def multiply(machine: Machine, op: Instruction) -> None:
 
     The depth of TF32 is 8, and its operands are not turned.
     """
-    machine.whole_warps(op)
+    check_whole(machine, op)
     assert machine.threads % GROUP == 0, op.text
     result, left, right, *others = op.operands
     assert isinstance(result, tuple)

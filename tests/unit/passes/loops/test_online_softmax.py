@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from support.attention import (
@@ -108,7 +110,7 @@ def test_exponentials_of_products_of_16_bits_may_be_approximated():
     for result, kernels, count in ((y, True, 2), (y, False, 0), (exact, True, 0)):
         ctx = oc.Context.emulated_gpu() if kernels else oc.Context.cpu(threads=1)
         text = ctx.compile(oc.forward(result), name="f").ir("loops")
-        assert text.count("math.exp2 ") == text.count("fastmath<afn>") == count
+        assert text.count("math.exp2 ") == len(re.findall("math.exp2 .* fastmath<afn>", text)) == count
 
 
 def test_keys_that_no_row_of_a_block_sees_are_left_out():
