@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
+import numpy as np
+
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.texpr import DataOp
 from ocannl.functions.trace import FLAT
@@ -89,7 +91,7 @@ class Differentiable(ABC):
         return self.function(*given.args, **given.kwargs)
 
     def _chosen(self, given: inspect.BoundArguments, argnums: Numbers) -> Any:
-        values = [*given.arguments.values()]
+        values = [*given.args, *given.kwargs.values()]
 
         def one(number: int) -> Any:
             if not -len(values) <= number < len(values):
@@ -103,10 +105,17 @@ class Differentiable(ABC):
         results. Several arguments are a tuple or a list, and so are their tangents.
         """
         args, tangents = self._several(xs), self._several(dxs)
-        names = [*self.parameters.bind(*args).arguments]
-        if len(names) != len(tangents):
-            raise ArgumentError(f"each argument has one tangent; found {len(names)} and {len(tangents)}")
-        return self.forward_mode(*args, tangents=dict(zip(names, tangents, strict=True)))
+        if len(args) != len(tangents):
+            raise ArgumentError(f"each argument has one tangent; found {len(args)} and {len(tangents)}")
+        return self.forward_mode(*args, tangents=self.parameters.bind(*tangents).arguments)
+
+    def along(self, args: Sequence[Any], number: int, tangent: Any) -> dict[str, Any]:
+        """The tangents, by name, with which only the argument of a number changes."""
+        zeros = [np.zeros(np.shape(arg), np.asarray(tangent).dtype) for arg in args]
+        zeros[number] = tangent
+        all_by_name = self.parameters.bind(*zeros).arguments
+        name = [*all_by_name][min(number % len(args), len(all_by_name) - 1)]
+        return {name: all_by_name[name]}
 
     def vjp(self, xs: Any, cotangent: Any = None) -> Any:
         """The gradients of the sum of results times cotangents with respect to the arguments `xs` (reverse

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,13 @@ from ocannl.program.eager import mode
 from ocannl.program.errors import ArgumentError
 from ocannl.program.keeping import with_kept
 from ocannl.program.leaves import data
+from ocannl.program.needed import needed
 from ocannl.program.padded_axes import PaddedAxes, padding
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.static_index import tagged
 from ocannl.program.tensor import Expression, Index, Tensor
 from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
+from ocannl.program.values import value_of
 
 PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)
 """Results that are no tensors, and are returned as they are."""
@@ -59,6 +62,7 @@ def trace(
     2. None are ids: their axes are those of other arrays.
     3. As the first, where only arrays of floats have rows.
     4. Arrays with one number for each row of all others have a batch axis only.
+    5. All integers are ids, as the ends of the edges of a graph, if they only choose positions.
 
     Raises `ShapeError` where no guess fits, `SpecError` for malformed specs, `ArgumentError` for results that
     are no values.
@@ -76,6 +80,12 @@ def trace(
                 return _traced(function, signature, {**axes, **guess}, name, memory)
             except ShapeError as error:
                 errors.append((guess, error))
+    ids = _axes_of_integers(signature, axes)
+    if ids not in guesses:
+        with suppress(ShapeError):
+            found = _traced(function, signature, {**axes, **ids}, name, memory)
+            if _are_ids(found, ids):
+                return found
     raise _misfit(errors)
 
 
@@ -163,6 +173,26 @@ def _axes_of_ids(
         and shared_letters(axes, path) is None
         and (not rows or leaf.shape in [row[: len(leaf.shape)] for row in rows])
     }
+
+
+def _axes_of_integers(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:
+    """The letters of all integers, as ids."""
+    return {
+        path: "b" * len(leaf.shape)
+        for path, leaf in signature.leaves
+        if isinstance(leaf, ArrayType)
+        and leaf.shape
+        and is_integer(leaf.dtype)
+        and shared_letters(axes, path) is None
+    }
+
+
+def _are_ids(found: Trace, paths: Container[str]) -> bool:
+    """Whether arguments are used as ids only, which are checked."""
+    leaves = zip(found.signature.leaves, found.inputs, strict=True)
+    inputs = {tensor.ir_value for (path, _), tensor in leaves if tensor is not None and path in paths}
+    users = [op for op in needed(found.code.statements) if not inputs.isdisjoint(op.operands)]
+    return all(value_of(op).id_checks for op in users)
 
 
 def _axes_of_columns(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:

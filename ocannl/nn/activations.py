@@ -94,6 +94,11 @@ def softplus(x: oc.Tensor) -> tuple[oc.Tensor, Pullback]:
     return oc.relu(x) + softplus_below(x), lambda cotangent: cotangent * oc.sigmoid(x)
 
 
+def log_sigmoid(x: oc.Tensor) -> oc.Tensor:
+    """`log(sigmoid(x))`, which stays finite for small `x`."""
+    return -softplus(-x)
+
+
 def softplus_below(x: oc.Tensor) -> oc.Tensor:
     """`softplus(x) - relu(x)`, which is at most `log(2)`, without a derivative at 0."""
     return oc.log1p(oc.exp(-oc.abs(x)))

@@ -158,9 +158,9 @@ class Block(WithFunction, Generic[Q, R]):
         return _replaced(self, [step.strip(".[]") for step in steps], new)
 
     def summary(self, *args: Any, **kwargs: Any) -> Summary:
-        """A table of all parts as they are applied to these arguments, tensors or arrays: output shapes,
-        parameters, and the multiplications whose products are added up. `print(block)` shows parts and
-        parameters without arguments.
+        """A table of all parts as they are applied to these arguments, tensors or arrays, which are ids where
+        they hold integers: output shapes, parameters, and the multiplications whose products are added up.
+        `print(block)` shows parts and parameters without arguments.
 
         Nothing is decided by it: shapes that are open stay open. Raises what applying the block raises.
         """

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects import texpr
@@ -23,7 +24,7 @@ from ocannl.program import graph
 from ocannl.program.arrays import is_array
 from ocannl.program.block_parts import WithFunction, memory_of
 from ocannl.program.code import Code
-from ocannl.program.dtypes import dtype_of
+from ocannl.program.dtypes import dtype_of, is_integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.html import table_html
@@ -111,7 +112,11 @@ def summarize(
 
 
 def _given(arg: Any) -> Any:
-    return data(arg) if is_array(arg) else arg
+    """An argument; an array as data, of integers as ids."""
+    if isinstance(arg, Tensor) or not is_array(arg):
+        return arg
+    array = np.asarray(arg)
+    return data(array, axes="b" * array.ndim if is_integer(array.dtype) else None)
 
 
 def _tensors(result: Any) -> list[Tensor]:

@@ -224,7 +224,7 @@ OF_NN = {
     "gaussian_nll_loss": "0.5 * (oc.log(v) + (x - y) ** 2 / v)",
     "hardtanh": "oc.clip(x, -1, 1)",
     "init": "oc.init",
-    "logsigmoid": "-nn.softplus(-x)",
+    "logsigmoid": "nn.log_sigmoid(x)",
     "margin_ranking_loss": "nn.hinge",
     "mse_loss": "nn.mse",
     "normalize": "x / oc.norm(x)[:, None]",

@@ -4,6 +4,7 @@ reasons.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -202,17 +203,18 @@ def _note(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> str | None
     left, right, op = origin.left, origin.right, origin.op
     if not isinstance(op, ApplyOp) or left.value is not right.value or left.kind != right.kind:
         return None
-    return _spec_note(op, left, error.left_axis, shape_of(left.value).row(left.kind))
+    return _spec_note(op, left, error.left_axis, shape_of(left.value))
 
 
-def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> str | None:
+def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, shape: Shape) -> str | None:
     """The name in a spec of an axis of an operand whose row is closed in it, or the number of axes it should
     have.
     """
     if op.logic is None or place.value not in op.args:
         return None
     number, spec = list(op.args).index(place.value), op.logic.data
-    row = parse_spec(spec).operands[number].rows[ROW_KINDS.index(place.kind)]
+    names, known = parse_spec(spec).operands[number], shape.row(place.kind)
+    row = names.rows[ROW_KINDS.index(place.kind)]
     slot = spec.partition("=>")[0].split(";")[number].strip()
     if row.var is not None:
         return None
@@ -222,7 +224,10 @@ def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> st
         return None
     wanted, name = _counted(len(row.axes), place.kind), tensor_name(place.value)
     own = f"{'at least ' if known.var else ''}{known.known}" if known.known else "none"
-    return f"its slot `{slot}` has {wanted}, `{name}` has {own}{_letters(row, slot)}"
+    more = _letters(row, slot)
+    if not more and "|" not in slot and "->" not in slot:
+        more = _with_rows(names.output, shape, ", " if "," in spec else " ")
+    return f"its slot `{slot}` has {wanted}, `{name}` has {own}{more}"
 
 
 def _letters(row: RowSpec, slot: str) -> str:
@@ -230,6 +235,16 @@ def _letters(row: RowSpec, slot: str) -> str:
     are_letters = all(len(str(axis)) == 1 for axis in row.axes)
     has_word = any(len(word) >= SHORTEST_NAME for word in re.findall(r"[^\W\d]+", slot))
     return "; without a comma each letter is an axis" if row.axes and are_letters and has_word else ""
+
+
+def _with_rows(names: RowSpec, shape: Shape, between: str) -> str:
+    """The words for the names of all axes of a shape in one row: they are meant in the order of memory."""
+    rows = [shape.row(kind) for kind in ("batch", "output", "input")]
+    if not all(row.is_closed for row in rows) or len(names.axes) != sum(row.known for row in rows):
+        return ""
+    left = iter(map(str, names.axes))
+    batch, output, inputs = (between.join(itertools.islice(left, row.known)) for row in rows)
+    return f"; its axes are `{batch and f'{batch} | '}{inputs and f'{inputs} -> '}{output}`"
 
 
 def _counted(count: int, kind: RowKind) -> str:

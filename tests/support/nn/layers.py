@@ -158,6 +158,12 @@ ACTIVATIONS = {
         lambda p, x: np.logaddexp(0, x),
         lambda p, x: torch_functional().softplus(x, threshold=1000),
     ),
+    "log_sigmoid": Case(
+        nn.log_sigmoid,
+        [10 * X1],
+        lambda p, x: -np.logaddexp(0, -x),
+        lambda p, x: torch_functional().logsigmoid(x),
+    ),
 }
 
 SOFTMAX = {

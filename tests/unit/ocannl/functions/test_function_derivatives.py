@@ -42,6 +42,23 @@ def test_gradients():
     )
 
 
+def test_arguments_without_names_have_numbers():
+    """Those of `*xs`, of which each is one of the function."""
+    f = oc.function(lambda *xs: product(*xs), ctx=CTX)
+    of_x, of_y = F.vjp((X, Y))
+    np.testing.assert_array_equal(oc.grad(f)(X, Y), of_x)
+    np.testing.assert_array_equal(oc.grad(f, argnums=1)(X, Y), of_y)
+    for found, wanted in zip(oc.grad(f, argnums=(-1, 0))(X, Y), (of_y, of_x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(f.jvp((X, Y), (X, Y)), F.jvp((X, Y), (X, Y)))
+    g = oc.function(lambda x, *more: oc.sin(x) * more[0] * more[1], ctx=CTX)
+    np.testing.assert_array_equal(oc.jacobian(g, argnums=2)(X, Y, Y), oc.jacobian(g, argnums=1)(X, Y, Y))
+    by_name = oc.function(lambda x, y, z: oc.sin(x) * y * z, ctx=CTX)
+    np.testing.assert_array_equal(oc.jacobian(g, 1)(X, Y, Y), oc.jacobian(by_name, 1)(X, Y, Y))
+    with pytest.raises(oc.ArgumentError, match="has 2 arguments, so none of number 2"):
+        oc.grad(f, argnums=2)(X, Y)
+
+
 def test_gradients_of_tensors_stay():
     w = param("w", X)
     CTX.init_params(w)

@@ -274,6 +274,18 @@ class TestSignatures:
         mean = oc.function(lambda ids, y: nn.cross_entropy(embed(ids).mean(1), y), ctx=ctx)
         assert mean(np.zeros((2, 3), int), np.zeros(2, int)).shape == ()
 
+    def test_all_integers_are_ids_where_nothing_else_fits(self, ctx: oc.Context):
+        """As the ends of edges, of which there are not as many as nodes."""
+
+        @oc.function(ctx=ctx)
+        def neighbours(nodes: oc.Tensor, ends: oc.Tensor, starts: oc.Tensor) -> oc.Tensor:
+            return oc.scatter("e | d; e | => v | d", nodes[starts], ends, at="v", v=3)
+
+        rows, ends, starts = np.arange(6.0).reshape(3, 2), np.array([0, 0, 2, 0]), np.array([1, 2, 2, 1])
+        wanted = np.zeros((3, 2))
+        np.add.at(wanted, ends, rows[starts])
+        np.testing.assert_array_equal(neighbours(rows, ends, starts), wanted)
+
     def test_the_error_of_a_guess_is_told_beside_that_without_one(self, ctx: oc.Context):
         embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)
         loss = oc.function(lambda x, y: nn.cross_entropy(head(embed(x)), y[..., :1]), ctx=ctx)

@@ -49,6 +49,10 @@ def gaussian(x: Real) -> Real:
 POINTWISE: dict[str, tuple[Callable[[oc.Tensor], oc.Tensor], list[Callable[[Real], Real]]]] = {
     "sigmoid": (nn.sigmoid, [sigmoid, slope, lambda x: slope(x) * (1 - 2 * sigmoid(x))]),
     "softplus": (nn.softplus, [lambda x: mpmath.log1p(mpmath.exp(x)), sigmoid, slope]),
+    "log_sigmoid": (
+        nn.log_sigmoid,
+        [lambda x: -mpmath.log1p(mpmath.exp(-x)), lambda x: sigmoid(-x), lambda x: -slope(x)],
+    ),
     "silu": (
         nn.silu,
         [

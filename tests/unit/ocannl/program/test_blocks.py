@@ -229,6 +229,9 @@ class TestSummaries:
         (whole,) = model.summary(array, states=True).rows
         assert whole.output.split(", ")[0] == str(model.summary(oc.data(array)).rows[0].output)
         assert whole.multiply_adds == 4 * 5 * 4 * 8 * (3 + 8)
+        ids = np.zeros((2, 5), np.int64)
+        (whole,) = nn.embedding(num=3, dim=4).summary(ids).rows
+        assert whole.output == "2,5|4"
 
 
 def test_initial_values_are_given():

@@ -272,3 +272,13 @@ texpr.routine @f {
 }
 
 // CHECK: its slot `batch | feature` has 5 batch axes, `x` has 1; without a comma each letter is an axis
+
+// -----
+
+// The axes of all rows, in the order of memory.
+texpr.routine @f {
+  %w = texpr.param "w" : !texpr.tensor<5, 4 | 3 -> 2, f32>
+  %y = texpr.apply add= %w logic "e, a, row, i => e" : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: its slot `e, a, row, i` has no batch axes, `w` has 2; its axes are `e, a | i -> row`
