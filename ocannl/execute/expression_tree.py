@@ -44,7 +44,20 @@ def _levels(value: Value, depth: int) -> dict[Value, int]:
 
 
 def _operands(value: Value) -> tuple[Value, ...]:
-    return () if is_memory(value) else values_of(value.op)
+    return () if is_memory(value) or _is_of_sizes(value) else values_of(value.op)
+
+
+def _is_of_sizes(value: Value) -> bool:
+    """Whether it is a number by which a mean divides: how it is made of sizes would only be in the way."""
+    found, waiting = set[Value](), [value]
+    while waiting:
+        each = waiting.pop()
+        if each not in found and not isinstance(each.op, texpr.SizeOp):
+            if not isinstance(each.op, texpr.ApplyOp):
+                return False
+            waiting += values_of(each.op)
+        found.add(each)
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,7 @@ class _Tree:
     def _line(self, value: Value) -> str:
         tensor, kind = Tensor(value), operation_name(operation_of(value))
         what = "" if kind == tensor.label else f" ({kind})"
+        what = " (of sizes)" if values_of(value.op) and _is_of_sizes(value) else what
         shape, element = self.types[value]
         text = f"{tensor.label}{what}: {shape}, {element}"
         if value in self.values:

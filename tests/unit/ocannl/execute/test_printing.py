@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 from ocannl.execute import evaluation
 from ocannl.program import final_types
 
@@ -106,6 +106,12 @@ def test_a_tree_of_what_has_no_value_yet_decides_nothing(capsys: pytest.CaptureF
     lines = printed(capsys, loss, style="tree").splitlines()
     assert (repr(w), repr(loss)) == before
     assert [line for line in lines if "=" in line and "x (data)" not in line] == ["└─ einsum: (), f64 = 18"]
+
+
+def test_the_number_that_a_mean_divides_by_is_one_line(capsys: pytest.CaptureFixture[str]):
+    x = oc.data(np.ones((2, 3)), label="x")
+    lines = printed(capsys, nn.mse(oc.sin(x), 1.0), style="tree").splitlines()
+    assert [line.strip("│├└─ ").split(":")[0] for line in lines][-2:] == ["sub (above)", "mul (of sizes)"]
 
 
 def test_a_deep_tree_ends(capsys: pytest.CaptureFixture[str]):
