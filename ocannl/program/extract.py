@@ -356,11 +356,11 @@ class _Copier:
         """Labels of nodes are unique in the module, and the names of its values say what they are. Gives the
         name of the expression.
         """
-        if isinstance(op, texpr.OfOp):
+        if isinstance(op, texpr.OfOp) and op.source in self.copies:
             kind = "grad" if isinstance(op, texpr.GradOp) else "value"
             copy.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
             return self.names.setdefault(op.result, f"{self.names[op.source]}.{kind}")
-        if isinstance(op, texpr.MemoryOp):
+        if isinstance(op, texpr.MemoryOp | texpr.OfOp):
             label = self._unique(self.memory[op])
         else:
             wanted = op.result.name_hint or f"n{len(self.values)}"

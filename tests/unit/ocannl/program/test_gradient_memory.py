@@ -165,6 +165,23 @@ def test_gradient_in_an_expression():
     np.testing.assert_allclose(ctx[norm].reshape(()), np.sum(4 * a * a))
 
 
+@pytest.mark.parametrize("memory", ["gradient", "value"])
+def test_axes_of_what_is_computed_from_memory_of_a_tensor(memory: str):
+    """The shape is known while the program is being built."""
+    w = param("w", np.array([1.0, 2.0, 3.0]), output=3)
+    squares = w * w
+    own = w.grad if memory == "gradient" else squares.value
+    twice = 2 * own
+    assert len(twice) == 3
+    part = twice[1:]
+    kept = part.value
+    ctx = oc.Context.cpu()
+    step = ctx.compile(train.grad_update(total(squares)) + oc.forward(part))
+    ctx.init_params(w)
+    step()
+    np.testing.assert_array_equal(ctx[kept], [8, 12] if memory == "gradient" else [8, 18])
+
+
 def test_mixed_precisions_have_gradients_of_their_own_precision():
     (a, b) = arrays_of((3,), (3,))
     p, q = oc.param("p", output=3, input=[], dtype=np.float32), param("q", b)
