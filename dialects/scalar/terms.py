@@ -247,6 +247,11 @@ def _rewrite_div(x: Term, y: Term) -> Term | None:
     return None
 
 
+def is_short_power(exponent: float) -> bool:
+    """Whether a power of floats is computed without the power function."""
+    return _rewrite_power(Arg(0), float(exponent)) is not None
+
+
 def _rewrite_power(x: Term, exponent: float) -> Term | None:
     """Small whole exponents without the power function, which costs some hundred instructions. Powers of
     integers are products.

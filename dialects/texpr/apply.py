@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, UnitAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import opt_prop_def, prop_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -22,7 +22,7 @@ from ocannl.dialects.scalar.combination import (
     parse_combination,
     print_as_built,
 )
-from ocannl.dialects.scalar.terms import Term
+from ocannl.dialects.scalar.terms import Arg, Term
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.parts import Part, PartAttr, parse_part
@@ -48,8 +48,9 @@ class ApplyOp(TensorOp):
     `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
     `materialized` values pass through memory of their own, `virtual` ones through none. `compute` marks the
     precision in which products of a parameter are computed, `factors bf16` that to which their factors alone
-    are rounded. `from stage 0 to 1` is a copy that another stage of the program reads. `shard <...>` places
-    the result on a mesh.
+    are rounded. `literal` marks a number that takes its type from its uses, as one in a term does, whatever
+    that of the data is that it is read from. `from stage 0 to 1` is a copy that another stage of the program
+    reads. `shard <...>` places the result on a mesh.
     """
 
     name = "texpr.apply"
@@ -66,6 +67,7 @@ class ApplyOp(TensorOp):
     mode = opt_prop_def(StringAttr)
     compute = opt_prop_def(UnitAttr)
     factors = opt_prop_def(Attribute)
+    literal = opt_prop_def(UnitAttr)
     stages = opt_prop_def(ArrayAttr[IntAttr])
     placement = opt_prop_def(PlacementAttr)
 
@@ -85,6 +87,7 @@ class ApplyOp(TensorOp):
         mode: str | None = None,
         compute: bool = False,
         factors: Attribute | None = None,
+        literal: bool = False,
         placement: PlacementAttr | None = None,
     ) -> None:
         properties = given(
@@ -99,6 +102,7 @@ class ApplyOp(TensorOp):
             mode=None if mode is None else StringAttr(mode),
             compute=UnitAttr() if compute else None,
             factors=factors,
+            literal=UnitAttr() if literal else None,
             placement=placement,
         )
         fill(self, args, properties, [type])
@@ -206,6 +210,8 @@ class ApplyOp(TensorOp):
         if self.factors is not None:
             printer.print_string(" factors ")
             printer.print_attribute(self.factors)
+        if self.literal is not None:
+            printer.print_string(" literal")
         if self.moves is not None:
             printer.print_string(" from stage {} to {}".format(*self.moves))
         print_placement(printer, self.placement)
@@ -237,6 +243,7 @@ class ApplyOp(TensorOp):
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
         compute = parser.parse_optional_keyword("compute") is not None
         factors = parser.parse_type() if parser.parse_optional_keyword("factors") else None
+        literal = parser.parse_optional_keyword("literal") is not None
         stages = _parse_stages(parser)
         placement = parse_placement(parser)
         type = parse_result_type(parser)
@@ -263,6 +270,7 @@ class ApplyOp(TensorOp):
             mode=mode,
             compute=compute,
             factors=factors,
+            literal=literal,
             placement=placement,
         )
         if stages is not None:
@@ -274,6 +282,8 @@ class ApplyOp(TensorOp):
             raise VerifyException(f"a mode is {' or '.join(MODES)}, found {self.mode.data!r}")
         if self.stages is not None and len(self.stages.data) != 2:
             raise VerifyException("a copy goes from one stage to another one")
+        if self.literal is not None and (self.term.data != Arg(0) or self.accum is not None):
+            raise VerifyException("a literal is a number as it is read")
         if self.accum is not None:
             check_accumulator(self.accum.data)
         if self.is_projected:
@@ -311,6 +321,11 @@ class ApplyOp(TensorOp):
         for value, indices in pairs:
             check_tensor_access(self, shape_of(value), indices, sizes)
         check_term(combination.term, len(combination.operands))
+
+
+def is_literal(op: Operation) -> bool:
+    """Whether an operation is a number that takes its type from its uses."""
+    return isinstance(op, ApplyOp) and op.literal is not None
 
 
 def _parse_stages(parser: Parser) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from ocannl.dialects.ir.errors import ShapeError, at_line
 from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr import MemoryOp, OfOp, ScanOp, TensorOp
+from ocannl.dialects.texpr.apply import is_literal
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.lowering.pipelines import run_passes
@@ -25,7 +26,7 @@ from ocannl.program.needed import needed_for
 from ocannl.program.reductions import without_elements
 from ocannl.program.structure import inferred_before, keep_inferred, structure_of
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
-from ocannl.program.values import Value, value_of
+from ocannl.program.values import Value, operation_of, value_of
 from ocannl.runtime.locks import shared
 
 T = TypeVar("T")
@@ -103,12 +104,12 @@ def commit_types(inferred: Sequence[tuple[SSAValue, TensorType]]) -> None:
             raise Outdated("another dtype was decided")
         _commit_shapes([(written.shape.data, final.shape.data) for _, written, final in types])
         for value, written, final in types:
-            if written.element_or_none is None:
+            if written.element_or_none is None and not is_literal(operation_of(value)):
                 assert isinstance(value, Value)
                 value.refine(TensorType.of(written.shape.data, final.element_or_none))
         for value, _ in inferred:
             if isinstance(value, Value):
-                value.is_settled = True
+                value.is_settled = not is_literal(value.op)
 
 
 def check_elements(program: ExtractedRoutine) -> None:

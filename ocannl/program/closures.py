@@ -37,6 +37,40 @@ def variables_of(function: Callable[..., Any]) -> dict[str, Any]:
     return closed | {name: value for name, value in found.items() if _is_near(value, function)}
 
 
+def used_by(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """A key of what a function is and uses: equal where its code is the same, and the variables from outside
+    are the same objects, or functions for which this holds.
+    """
+    return _used_by(function, set())
+
+
+def _used_by(function: Callable[..., Any], seen: set[int]) -> tuple[Any, ...]:
+    if id(function) in seen:
+        return ()
+    seen.add(id(function))
+    code = getattr(function, "__code__", None)
+    parts = [
+        _used_by(value, seen) if callable(value) and variables_of(value) else _Same(value)
+        for value in variables_of(function).values()
+    ]
+    return _Same(function) if code is None else code, *parts
+
+
+class _Same:
+    """Equal for one object."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: object) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+
 def _is_near(value: Any, function: FunctionType) -> bool:
     return not isinstance(value, FunctionType) or value.__module__ == function.__module__
 

@@ -8,9 +8,10 @@ from typing import Any
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program import expressions
 from ocannl.program.checks import integer
-from ocannl.program.loop import Loop, argument, check_form, tensors, with_tensors
+from ocannl.program.eager import in_cell
+from ocannl.program.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.tensor import TensorLike, as_tensor, pointwise
-from ocannl.program.values import now
+from ocannl.program.values import now, values_of
 
 
 def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], init: Any, most: int) -> Any:
@@ -21,11 +22,13 @@ def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], in
     through it; in reverse mode there is memory for the states of `most` iterations. Raises as `oc.scan`.
     """
     since, count = now(), Dim(integer(most, "the most iterations of a loop"))
-    inits = [as_tensor(cond(init)).ir_value, *(as_tensor(leaf).ir_value for leaf in tensors(init))]
-    carries = [argument(value, None, count) for value in inits]
-    found = body(with_tensors(init, carries[1:]))
-    check_form(found, init)
-    flag = as_tensor(cond(found)).ir_value
+    begin = [as_tensor(cond(init)).ir_value, *(as_tensor(leaf).ir_value for leaf in tensors(init))]
+    carries = arguments([(value, None) for value in begin], count, cond, body)
+    inits = [values_of(carry.op)[0] for carry in carries]
+    with in_cell():
+        found = body(with_tensors(init, carries[1:]))
+        check_form(found, init)
+        flag = as_tensor(cond(found)).ir_value
     loop = Loop(count, inits, [], carries, False, since, going=0)
     lasts, _ = loop.results([flag, *(as_tensor(leaf).ir_value for leaf in tensors(found))], [])
     return with_tensors(init, lasts[1:])
@@ -43,14 +46,15 @@ def cond(flag: TensorLike, f: Callable[..., Any], g: Callable[..., Any], *operan
 def _if(flag: TensorLike, function: Callable[..., Any], operands: Sequence[Any], other: Any) -> Any:
     """The results of a function if a flag holds, else another tree, by default of zeros."""
     since, count = now(), Dim(1)
-    found = function(*operands)
+    with in_cell():
+        found = function(*operands)
     if other is not None:
         check_form(found, other, "the results of both functions have one form: that of f")
     values = [as_tensor(leaf).ir_value for leaf in tensors(found)]
-    zeros = [expressions.constant(0) for _ in values]
+    zeros = [expressions.number_in("=", 0, value) for value in values]
     begin = zeros if other is None else [as_tensor(leaf).ir_value for leaf in tensors(other)]
     inits = [as_tensor(flag).ir_value, *begin]
-    carries = [argument(value, None, count) for value in inits]
+    carries = arguments([(value, None) for value in inits], count)
     loop = Loop(count, inits, [], carries, False, since, going=0, whole=True)
     lasts, _ = loop.results([carries[0], *values], [])
     return with_tensors(found, lasts[1:])

@@ -30,7 +30,7 @@ from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_shapes.terms import DimEq
 from ocannl.program.default_context import DEFAULT
 from ocannl.program.reads import Key, reads_of
-from ocannl.program.values import Value, is_memory, values_of
+from ocannl.program.values import Value, is_memory, now, values_of
 
 MOST_KNOWN = 20_000
 """Operations that are remembered; then all are forgotten."""
@@ -82,6 +82,8 @@ class Recorder:
         """Values of operations that are equal but for their dimensions, with these."""
         self.applied: dict[tuple[Any, ...], Value] = {}
         """Values of operations by what these are made of."""
+        self.loops: dict[tuple[Any, ...], Sequence[Value]] = {}
+        """Arguments and results of loops by what these are made of."""
         self.numbers: dict[tuple[Any, ...], tuple[float, ...]] = {}
         """The numbers beside operands; none where they were others later."""
         self.positions: dict[tuple[Any, ...], set[int]] = {}
@@ -140,10 +142,20 @@ class Recorder:
             if row.var is not None:
                 self.rows.add(row.var)
 
+    def once(self, key: tuple[Any, ...], make: Callable[[], Value]) -> Value:
+        """The value that was made for a key, or one that is made now."""
+        value = self.applied.get(key)
+        if value is None:
+            value = self.applied[key] = make()
+        else:
+            note_again(value)
+        return value
+
     def forget(self) -> None:
         """Forgets the operations that were seen."""
         self.known.clear()
         self.applied.clear()
+        self.loops.clear()
         self.numbers.clear()
         self.positions.clear()
         self.dims.clear()
@@ -290,6 +302,30 @@ def _are_equal(dims: Sequence[DimTerm], own: frozenset[DimTerm], known: Sequence
         given.setdefault(dim, other) == other if dim in own else dim == other
         for dim, other in zip(dims, known, strict=True)
     )
+
+
+_depth: ContextVar[int] = ContextVar("depth", default=0)
+
+
+def depth() -> int:
+    """How many cells of loops are being called inside of each other."""
+    return _depth.get()
+
+
+@contextmanager
+def in_cell() -> Generator[None]:
+    """Notes that the cell of a loop is called."""
+    token = _depth.set(depth() + 1)
+    try:
+        yield
+    finally:
+        _depth.reset(token)
+
+
+def note_again(value: Value) -> None:
+    """Notes that a value is made again: in the cell of a loop, it is one of each iteration."""
+    if depth():
+        value.made = now()
 
 
 def statement_key(statement: Operation) -> tuple[Any, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
@@ -19,18 +17,15 @@ from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.program import graph
-from ocannl.program.dtypes import dtype_of, is_integer
+from ocannl.program.changing_numbers import SCALAR, can_be_data, number_data, with_data
 from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
-from ocannl.program.memory import add_data
 from ocannl.program.values import Value
 
-SCALAR = Shape(Row(), Row(), Row())
 SAME_SHAPE = "... | ... -> ... => ... | ... -> ..."
 MOST_OPERANDS = 3
-NUMBERS_MATTER = ("pow",)
-"""Operators of which a number says what is computed."""
+MUL = App("mul", (Arg(0), Arg(1)))
 
 
 def constant(value: float, element: Attribute | None = None) -> Value:
@@ -42,10 +37,8 @@ def truth(value: bool) -> Value:
     """A truth value at every point of a shape to be inferred; in eager mode one without axes."""
     if not is_eager():
         return constant(int(value), BOOL)
-    key = "truth", value
-    if key not in RECORDER.applied:
-        RECORDER.applied[key] = graph.add(texpr.ConstantOp(int(value), TensorType.of(SCALAR, BOOL)))
-    return RECORDER.applied[key]
+    of_no_axes = TensorType.of(SCALAR, BOOL)
+    return RECORDER.once(("truth", value), lambda: graph.add(texpr.ConstantOp(int(value), of_no_axes)))
 
 
 def positions(size: DimTerm, label: str | None = None) -> Value:
@@ -74,10 +67,7 @@ def apply(
         return _appended(term, operands, logic, accum, dims, label, stop)
     # What is done again need not be made to be found.
     key = term, *operands, logic, accum, *dims, stop
-    value = RECORDER.applied.get(key)
-    if value is None:
-        value = RECORDER.applied[key] = _appended(term, operands, logic, accum, dims, label, stop)
-    return value
+    return RECORDER.once(key, lambda: _appended(term, operands, logic, accum, dims, label, stop))
 
 
 def _appended(
@@ -104,10 +94,12 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
     """
     keeps_truths = SCALAR_OPS[op].kind in KEEPS_TRUTHS
     operands = [_number_or_truth(o, keeps_truths) if isinstance(o, bool) else o for o in operands]
+    if is_eager():
+        operands = _with_numbers(operands)
     if not any(isinstance(operand, Value) for operand in operands):
         operands = [o if isinstance(o, Value) else constant(o) for o in operands]
-    elif is_eager() and op not in NUMBERS_MATTER:
-        operands = _with_places(op, operands)
+    elif is_eager():
+        operands = with_data(op, operands)
     terms: list[Term] = []
     values: list[Value] = []
     for operand in operands:
@@ -119,66 +111,48 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
     return apply(App(op, tuple(terms)), values, logic=".")
 
 
+def _with_numbers(operands: Sequence[Value | float]) -> Sequence[Value | float]:
+    """The operands, with numbers in place of constants, which are the same operands each time."""
+    found = [number_of_constant(o) if isinstance(o, Value) else o for o in operands]
+    return found if any(isinstance(operand, Value) for operand in found) else operands
+
+
 def _number_or_truth(value: bool, is_truth: bool) -> Value | int:
     return truth(value) if is_truth else int(value)
 
 
-def _with_places(op: str, operands: Sequence[Value | float]) -> Sequence[Value | float]:
-    """The operands, with data in place of a number that is another one each time, such as a learning rate: so
-    that it is no part of the program.
-    """
-    numbers = tuple([operand for operand in operands if not isinstance(operand, Value)])
-    if not numbers:
-        return operands
-    key = op, *[operand if isinstance(operand, Value) else None for operand in operands]
-    if RECORDER.numbers.setdefault(key, numbers) == numbers:
-        return operands
-    element = _element_of_numbers([o for o in operands if isinstance(o, Value)], numbers)
-    if element is None:
-        return operands
-    RECORDER.numbers[key] = ()
-    return [o if isinstance(o, Value) else _number_data(o, element) for o in operands]
-
-
-def _number_data(number: float, element: Attribute) -> Value:
-    return add_data(np.asarray(number, dtype_of(element)), TensorType.of(SCALAR, element), "number")
-
-
-def _element_of_numbers(values: Sequence[Value], numbers: Sequence[float]) -> Attribute | None:
-    """The element type that numbers have beside values; None where it is not known, or not that of data."""
-    elements = {tensor_type(value).element_or_none for value in values} - {BOOL}
-    if elements <= {f32, f64}:
-        return f64 if f64 in elements else f32 if elements else None
-    (element, *others) = elements
-    if element is None or others or not is_integer(dtype_of(element)):
-        return None
-    limits = np.iinfo(dtype_of(element))
-    fit = all(isinstance(number, int) and limits.min <= number <= limits.max for number in numbers)
-    return element if fit else None
-
-
 def number_in(place: Literal["=", "left of @", "right of @"], number: float, other: Value) -> Value:
     """A number that gets its shape from `other`: memory that is set to it, or the other side of a product. In
-    eager mode the same one is the same value, and one that is another one each time is data where it may be.
+    eager mode the same one is the same value, and one that is another one each time is data.
     """
     if not is_eager():
         return constant(number)
-    key = place, other
-    if place != "left of @" and RECORDER.numbers.setdefault(key, (number,)) != (number,):
-        element = _element_of_numbers([other], [number])
-        if element is not None:
-            RECORDER.numbers[key] = ()
-            return _number_data(number, element)
-    known = *key, number
-    if known not in RECORDER.applied:
-        RECORDER.applied[known] = constant(number)
-    return RECORDER.applied[known]
+    key, is_left = (place, other), place == "left of @"
+    if RECORDER.numbers.setdefault(key, (number,)) != (number,) and can_be_data(number, [other]):
+        RECORDER.numbers[key] = ()
+        data = number_data(number, [other])
+        # The sum is as long as what it is multiplied with.
+        return apply(MUL, [_known_constant((*key, "one"), 1), data], logic=".") if is_left else data
+    return _known_constant(key, number)
+
+
+def _known_constant(place: tuple[str | Value, ...], number: float) -> Value:
+    """`constant`, the same one for the same place."""
+    return RECORDER.once((*place, number), lambda: constant(number))
 
 
 def number_for_part(number: float, memory: Value) -> Value:
     """A number that a part of memory is set to: data in eager mode, where it may be, as parts are others."""
-    element = _element_of_numbers([memory], [number]) if is_eager() else None
-    return constant(number) if element is None else _number_data(number, element)
+    is_data = is_eager() and can_be_data(number, [memory])
+    return number_data(number, [memory]) if is_data else constant(number)
+
+
+def number_of_constant(value: Value) -> Value | float:
+    """The number that a value is at every point of a shape that its uses tell; else the value."""
+    op = value.op
+    if not isinstance(op, texpr.ConstantOp) or tensor_type(value).element_or_none is not None:
+        return value
+    return value if isinstance(op.value, int) and abs(op.value) >= 2**31 else op.value
 
 
 def convert(

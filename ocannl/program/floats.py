@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ocannl.dialects.scalar.precisions import BOOL, is_float
-from ocannl.passes.texpr.infer_precisions.whole_numbers import Element, WholeNumbers, given_element
 from ocannl.program.expressions import pointwise
-from ocannl.program.needed import needed_for
-from ocannl.program.values import Value, value_of
+from ocannl.program.kinds import kind_of
+from ocannl.program.values import Value
 
 
 def float_value(value: Value) -> Value:
@@ -18,15 +17,5 @@ def float_value(value: Value) -> Value:
 
 def is_integer(value: Value) -> bool:
     """Whether a value is of integers that are no truth values."""
-    kind = _kind(value)
+    kind = kind_of(value)
     return kind is not None and not is_float(kind) and kind != BOOL
-
-
-def _kind(value: Value) -> Element:
-    whole = WholeNumbers()
-    for op in needed_for([value], lambda op: value_of(op).element is not ...):
-        found = value_of(op)
-        if found.element is ...:
-            found.element = given_element(found) or whole.kind(op)
-        whole.kinds[found] = found.element
-    return whole.kinds[value]

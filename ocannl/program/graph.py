@@ -25,7 +25,7 @@ from ocannl.passes.texpr.infer_shapes.messages import shape_error
 from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.store import Store
-from ocannl.program.eager import RECORDER, is_eager
+from ocannl.program.eager import RECORDER, is_eager, note_again
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here, is_called_through, user_location, users_text
 from ocannl.program.stage_scope import open_stage
@@ -107,6 +107,7 @@ def add(op: TensorOp, label: str | None = None) -> Value:
         if seen.own:
             with shared:
                 _solver.add(*seen.equations())
+        note_again(seen.value)
         return seen.value
     _learn(op)
     value = Value(op)

@@ -103,9 +103,7 @@ class Indexing:
             return self._applied(x, accum, label)
         sizes = tuple([item for item in self.dims.items() if isinstance(item[1], Dim)])
         key = "ids", self.text, *self.at, self.out_of_range, *sizes, *self.ids, x, accum
-        if key not in RECORDER.applied:
-            RECORDER.applied[key] = self._applied(x, accum, label)
-        return RECORDER.applied[key]
+        return RECORDER.once(key, lambda: self._applied(x, accum, label))
 
     def _applied(self, x: Value, accum: str, label: str) -> Value:
         ids = self.ids

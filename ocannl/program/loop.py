@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation, Region
 
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.scalar.terms import Arg
-from ocannl.dialects.shapes.shape import DimTerm
+from ocannl.dialects.shapes.shape import Dim, DimTerm
 from ocannl.dialects.texpr import ForwardOp
 from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
 from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.program import expressions, graph
+from ocannl.program.closures import used_by
+from ocannl.program.eager import RECORDER, depth, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.id_checks import IdCheck
 from ocannl.program.needed import needed_for
@@ -50,6 +52,35 @@ def argument(value: Value, axis: Axis | None, count: DimTerm) -> Value:
     return graph.add(ArgumentOp(value, axis, count, graph.fresh_type()), value.name_hint)
 
 
+Sources: TypeAlias = Sequence[tuple[Value, Axis | None]]
+"""The values that carries begin with, which have no axis, and sequences, which have one."""
+
+
+def arguments(sources: Sources, count: DimTerm, *cells: Callable[..., Any]) -> Sequence[Value]:
+    """Stand for the carries, and for the positions of sequences. In eager mode, those of loops over the same
+    are the same, so that a cell that is called again makes nothing new.
+
+    A carry that begins with a number has a shape that the cell tells, by what it uses.
+    """
+    key = _arguments_key(sources, count, cells) if is_eager() else None
+    if key is None:
+        return [argument(*source, count) for source in sources]
+    if key not in RECORDER.loops:
+        RECORDER.loops[key] = [argument(*source, count) for source in sources]
+    return RECORDER.loops[key]
+
+
+def _arguments_key(
+    sources: Sources, count: DimTerm, cells: Sequence[Callable[..., Any]]
+) -> tuple[Any, ...] | None:
+    """None where the number of positions is not known."""
+    if not isinstance(count, Dim):
+        return None
+    named = [(expressions.number_of_constant(value), axis) for value, axis in sources]
+    is_told = all(isinstance(value, Value) for value, _ in named)
+    return "arguments", depth(), count, *named, *([] if is_told else map(used_by, cells))
+
+
 @dataclass
 class Loop:
     """A scan whose cell has been called."""
@@ -70,6 +101,23 @@ class Loop:
         self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]
     ) -> tuple[list[Value], list[Value]]:
         """The last carries and the stacks."""
+        key = self._key(carries, stacked)
+        known = None if key is None else RECORDER.loops.get(key)
+        if known is None:
+            known = self._made(carries, stacked)
+            if key is not None:
+                RECORDER.loops[key] = known
+        return [*known[: len(carries)]], [*known[len(carries) :]]
+
+    def _key(self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]) -> tuple[Any, ...] | None:
+        """The key that equal loops share in eager mode; None for one that sets memory."""
+        if not is_eager() or self.moved:
+            return None
+        how = self.count, self.reverse, self.going, self.whole, self.recompute
+        given = *self.inits, *self.sequences, *self.arguments
+        return "loop", how, given, tuple(carries), tuple(stacked)
+
+    def _made(self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]) -> list[Value]:
         checks = self._id_checks([*carries, *(value for value, _ in stacked)])
         least = [(check.statement.operands[0], LAST_BATCH_AXIS) for check in checks]
         own = [*stacked, *((value, axis) for value, axis in least if isinstance(value, Value))]
@@ -101,11 +149,9 @@ class Loop:
             if number
         ]
         found = [first, *others]
-        lasts, stacks = found[: len(carries)], found[len(carries) :]
-        first.id_checks = [
-            _checked(check, stack) for check, stack in zip(checks, stacks[len(stacked) :], strict=True)
-        ]
-        return lasts, stacks[: len(stacked)]
+        count = len(carries) + len(stacked)
+        first.id_checks = [_checked(check, stack) for check, stack in zip(checks, found[count:], strict=True)]
+        return found[:count]
 
     def _id_checks(self, values: Sequence[Value]) -> list[IdCheck]:
         """The checks of ids in the cell, which are done in each iteration."""

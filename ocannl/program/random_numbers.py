@@ -137,6 +137,11 @@ def _numbered(counter: TensorLike) -> Tensor:
     """
     given: Any = counter
     number = (next(Seed.calls) << 32) + int(given) % 2**32
+    return _counted(number)
+
+
+def _counted(number: int) -> Tensor:
+    """A counter as data, since it is another one each time."""
     return Tensor(add_data(np.asarray(number, np.int64), TensorType.of(SCALAR, i64), "call"))
 
 
@@ -153,6 +158,8 @@ def _counter(counter: TensorLike) -> Tensor:
     """Integers count modulo 2**64, exactly."""
     if isinstance(counter, int | np.integer) and not isinstance(counter, bool):
         signed = (int(counter) + 2**63) % 2**64 - 2**63
+        if is_eager():
+            return _counted(signed)
         return Tensor(graph.add(texpr.EmbedOp(Linear((), signed), TensorType.of(SCALAR))))
     if isinstance(counter, bool | float | np.floating):
         raise ArgumentError(f"a counter is an integer, an oc.index or a tensor, found {counter!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,15 +12,16 @@ from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape
 from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
 from ocannl.program import graph
 from ocannl.program.checks import integer
+from ocannl.program.eager import in_cell, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
-from ocannl.program.loop import Loop, argument, check_form, tensors, with_tensors
+from ocannl.program.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.memory_axes import MemoryAxes, Place
 from ocannl.program.scan_blocks import ahead, cut, joined, merged, split
 from ocannl.program.scan_updates import CarriedMemory
 from ocannl.program.tensor import as_tensor
 from ocannl.program.trees import children
-from ocannl.program.values import Value, label_of, now
+from ocannl.program.values import Value, label_of, now, values_of
 
 Cell = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -83,17 +85,19 @@ class _Scan:
 
     def run(self, *, recompute: bool = False) -> tuple[Any, Any]:
         since = now()
-        count: DimTerm = graph.fresh_dim() if self.length is None else Dim(self.length)
-        inits = [as_tensor(leaf).ir_value for leaf in tensors(self.init)]
-        carries = [argument(value, None, count) for value in inits]
-        positions = [argument(value, at, count) for value, at in self.sequences]
-        found = self.cell(with_tensors(self.init, carries), with_tensors(self.xs, positions))
+        begin = [(as_tensor(leaf).ir_value, None) for leaf in tensors(self.init)]
+        count = self._count()
+        given = arguments([*begin, *self.sequences], count, self.cell)
+        carries, positions = given[: len(begin)], given[len(begin) :]
+        inits = [values_of(carry.op)[0] for carry in carries]
+        with in_cell():
+            found = self.cell(with_tensors(self.init, carries), with_tensors(self.xs, positions))
         carry, y = _pair(found, self.init)
         stacked = [as_tensor(leaf).ir_value for leaf in tensors(y)]
         given = [as_tensor(leaf).ir_value for leaf in tensors(carry)]
         carried = CarriedMemory.of([*given, *stacked], since, self.set_before)
-        arguments = [*carries, *carried.memory, *positions]
-        loop = Loop(count, [*inits, *carried.begin], self.sequences, arguments, self.reverse, since)
+        every = [*carries, *carried.memory, *positions]
+        loop = Loop(count, [*inits, *carried.begin], self.sequences, every, self.reverse, since)
         loop.recompute, loop.moved = recompute, carried.owners
         for init, before, after in zip(inits, carries, given, strict=True):
             _check_carry(label_of(init), graph.known_shape(before), graph.known_shape(after))
@@ -107,6 +111,16 @@ class _Scan:
     def axis(self) -> Axis:
         """That of the positions in stacks."""
         return self.along or (self.sequences[0][1] if self.sequences else LAST_BATCH_AXIS)
+
+    def _count(self) -> DimTerm:
+        """The number of positions; in eager mode as it is known."""
+        if self.length is not None:
+            return Dim(self.length)
+        if not is_eager():
+            return graph.fresh_dim()
+        with suppress(ShapeError):
+            return Dim(self.size())
+        return graph.fresh_dim()
 
     def size(self) -> int:
         """The number of positions. Raises `ShapeError` where it is not known."""

@@ -416,6 +416,9 @@ def compose(left: TensorLike, right: TensorLike) -> Tensor:
 
 
 def _factor(one: TensorLike, other: TensorLike, *, is_left: bool) -> Value:
+    if is_eager() and isinstance(one, Tensor):
+        own = expressions.number_of_constant(one.ir_value)
+        one = one if isinstance(own, Value) else own
     if isinstance(one, Expression) or is_truth(one) or not isinstance(other, Expression):
         return as_tensor(one).ir_value
     value, found = number(one), other.tensor().ir_value

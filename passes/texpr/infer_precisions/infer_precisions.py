@@ -26,6 +26,7 @@ from ocannl.dialects.texpr import (
     ValueOp,
     YieldOp,
 )
+from ocannl.dialects.texpr.apply import is_literal
 from ocannl.dialects.texpr.scan import nested, values_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp
@@ -110,6 +111,8 @@ class Precisions:
 
     def up(self, op: Operation) -> None:
         known = self.known.get
+        if is_literal(op):
+            return
         if isinstance(op, ApplyOp):
             element = known(op.result)
             if element is None:
@@ -189,7 +192,9 @@ def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp]) ->
             carried = op.carried.data
             pairs = zip(op.arguments[carried:], op.operands[carried:], strict=True)
             found.update(argument for argument, operand in pairs if operand in found)
-        elif found.issuperset(operands_of(op)) if isinstance(op, ApplyOp) else isinstance(op, kinds):
+        elif is_literal(op) or (
+            found.issuperset(operands_of(op)) if isinstance(op, ApplyOp) else isinstance(op, kinds)
+        ):
             found.add(op.result)
     return found
 
@@ -231,6 +236,8 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
     for op in tensors:
         if isinstance(op, ApplyOp | ConstantOp):
             settle_numbers(op)
+        if is_literal(op):
+            del op.properties["literal"]
 
 
 @dataclass(frozen=True)

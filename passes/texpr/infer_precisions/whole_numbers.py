@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.ir.errors import PrecisionError, at_line
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
-from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, promote
+from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, is_integer, promote
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.scalar.types_of_terms import Element, FloatError, map_leaves, type_over
 from ocannl.dialects.texpr import (
@@ -24,6 +24,7 @@ from ocannl.dialects.texpr import (
     SliceOp,
     ValueOp,
 )
+from ocannl.dialects.texpr.apply import is_literal
 from ocannl.dialects.texpr.scan import nested_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import TensorOp
@@ -135,9 +136,15 @@ class WholeNumbers:
             case SliceOp() | ValueOp() | MergeOp() | ArgumentOp():
                 return self.kinds[op.source]
             case ApplyOp():
-                return self.result(op)
+                return self.literal(op) if is_literal(op) else self.result(op)
             case _:
                 return f32
+
+    def literal(self, op: ApplyOp) -> Element:
+        """The type of a number that is read: any float, or any integer."""
+        (source,) = op.args
+        kind = self.kinds[source]
+        return None if kind is None or is_integer(kind) else f32
 
     def result(self, op: ApplyOp) -> Element:
         try:

@@ -425,3 +425,12 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: 2 index maps for 1 operands in `by`
+
+// -----
+
+texpr.routine @r {
+  %n = texpr.data "n" : !texpr.tensor<f64>
+  %twice = texpr.apply = mul(%n, 2.0) logic "." literal : !texpr.tensor<>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: a literal is a number as it is read

@@ -41,6 +41,8 @@ texpr.routine @leaves indices (step_n, batch_n = 80) {
 // CHECK-NEXT:    %m = texpr.apply max= %t logic "... | ... -> a, b => a" dims <a = 3, b = ?d7, c = 4:rgb, input = ?d8> : !texpr.tensor<3>
 // CHECK-NEXT:    %k = texpr.apply = where(lt(%h, 0.0), neg(%h), fma(%h, 2.0, -1.0)) logic "." stop : !texpr.tensor<...o13>
 // CHECK-NEXT:    %one = texpr.apply = 1.0 logic "." : !texpr.tensor<...o14>
+// CHECK-NEXT:    %rate = texpr.data "rate" : !texpr.tensor<f64>
+// CHECK-NEXT:    %number = texpr.apply = %rate logic "." literal : !texpr.tensor<>
 // CHECK-NEXT:  }
 texpr.routine @as_built indices (batch_n = 80) {
   %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
@@ -53,6 +55,8 @@ texpr.routine @as_built indices (batch_n = 80) {
   %m = texpr.apply max= %t logic "... | ... -> a, b => a" dims <a = 3, b = ?d7, c = 4:rgb, input = ?d8> : !texpr.tensor<3>
   %k = texpr.apply = where(lt(%h, 0.0), neg(%h), fma(%h, 2.0, -1.0)) logic "." stop : !texpr.tensor<...o13>
   %one = texpr.apply = 1.0 logic "." : !texpr.tensor<...o14>
+  %rate = texpr.data "rate" : !texpr.tensor<f64>
+  %number = texpr.apply = %rate logic "." literal : !texpr.tensor<>
 }
 
 // The same after projection inference.

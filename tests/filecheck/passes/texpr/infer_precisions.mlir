@@ -223,6 +223,33 @@ texpr.routine @whole_numbers {
   %h = texpr.apply max= where(%c, %i, -inf) logic "." : !texpr.tensor<4>
 }
 
+// So do literals, whatever they are read from; then they are conversions.
+// CHECK-LABEL: texpr.routine @literals {
+// CHECK:         %two = texpr.apply = %n logic "." : !texpr.tensor<i32>
+// CHECK-NEXT:    %rate = texpr.apply = %r logic "." : !texpr.tensor<f32>
+// CHECK-NEXT:    %wide = texpr.apply = %r logic "." : !texpr.tensor<f64>
+// CHECK-NEXT:    %a = texpr.apply = mul(%i, %two) logic "." : !texpr.tensor<4, i8>
+// CHECK-NEXT:    %b = texpr.apply = mul(%h, %rate) logic "." : !texpr.tensor<4, f16>
+// CHECK-NEXT:    %c = texpr.apply = mul(%i, %rate) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %d = texpr.apply = where(lt(%i, 2), %wide, 0.0) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %e = texpr.apply = mul(%d, %x) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:  }
+texpr.routine @literals {
+  %n = texpr.data "n" : !texpr.tensor<i64>
+  %r = texpr.data "r" : !texpr.tensor<f64>
+  %i = texpr.data "i" : !texpr.tensor<4, i8>
+  %h = texpr.data "h" : !texpr.tensor<4, f16>
+  %x = texpr.data "x" : !texpr.tensor<4, f64>
+  %two = texpr.apply = %n logic "." literal : !texpr.tensor<>
+  %rate = texpr.apply = %r logic "." literal : !texpr.tensor<>
+  %wide = texpr.apply = %r logic "." literal : !texpr.tensor<>
+  %a = texpr.apply = mul(%i, %two) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = mul(%h, %rate) logic "." : !texpr.tensor<4>
+  %c = texpr.apply = mul(%i, %rate) logic "." : !texpr.tensor<4>
+  %d = texpr.apply = where(lt(%i, 2), %wide, 0.0) logic "." : !texpr.tensor<4>
+  %e = texpr.apply = mul(%d, %x) logic "." : !texpr.tensor<4>
+}
+
 // A carry that begins with a number is as wide as what is yielded, also where that is known late.
 // CHECK-LABEL: texpr.routine @carried {
 // CHECK:         %c = texpr.constant 0.0 : !texpr.tensor<4, f64>

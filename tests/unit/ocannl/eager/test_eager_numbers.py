@@ -1,0 +1,138 @@
+"""Eager mode: numbers that are others each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tensors import Array
+
+import ocannl as oc
+from ocannl import nn
+
+
+class TestNumbers:
+    def test_a_rate_that_changes_compiles_at_most_twice(self, compiled: list[str]):
+        w = oc.param("w", np.array([1.0]))
+        expected = 1.0
+        for step in range(10):
+            rate = 0.5 / (1 + step)
+            w -= rate * w
+            expected -= rate * expected
+        np.testing.assert_allclose(w.item(), expected, rtol=1e-12)
+        assert len(compiled) <= 4
+
+    def test_numbers_in_products_compile_once(self, compiled: list[str]):
+        w = oc.param("w", np.arange(6.0).reshape(2, 3), output=2, input=3)
+        for k in range(6):
+            np.testing.assert_allclose((w @ 2).numpy(), [6, 24])
+            np.testing.assert_allclose((2 @ w).numpy(), [6, 10, 14])
+            np.testing.assert_allclose((w @ (0.5 * k)).numpy(), [1.5 * k, 6 * k])
+            if k == 2:
+                compiled.clear()
+        assert compiled == []
+
+    def test_numbers_beside_truth_values_and_integers(self, compiled: list[str]):
+        x, n = oc.tensor([1.0, 2.0, 3.0]), oc.tensor([1, 2, 3])
+        for k in range(7):
+            np.testing.assert_array_equal(oc.where(x > k, x, k).numpy(), np.maximum([1, 2, 3], k))
+            total = n + k
+            assert total.dtype == np.int32
+            np.testing.assert_array_equal(total.numpy(), np.arange(1, 4) + k)
+            if k == 3:
+                compiled.clear()
+        assert compiled == []
+        # What a number that is no integer gives is no integer.
+        np.testing.assert_allclose((n + 0.5).numpy(), [1.5, 2.5, 3.5])
+
+    def test_data_of_one_operation_are_apart(self):
+        """Ids of two axes, and numbers: none takes the place of another before there is an expression."""
+        array = np.arange(12.0).reshape(3, 4)
+        x, m = oc.data(array), oc.node("m", batch=3, output=4, init=0.0)
+        for k in range(5):
+            i, j = [k % 3, 2], [1, (k + 2) % 4]
+            np.testing.assert_array_equal(x[i, j].numpy(), array[i, j])
+            m[i, j] = float(k)
+            np.testing.assert_array_equal(m.numpy()[i, j], [k, k])
+            m[...] = 0.0
+            np.testing.assert_array_equal(oc.fma(x, 1.5 + k, 2.5 * k).numpy(), array * (1.5 + k) + 2.5 * k)
+            chosen = oc.where(x > k, 1.5 + k, 2.5 - k)
+            np.testing.assert_array_equal(chosen.numpy(), np.where(array > k, 1.5 + k, 2.5 - k))
+
+    POINTWISE = (
+        lambda x, k: (k + x, k - x, x * k, x / k, x % k, x // k),
+        lambda x, k: (oc.abs(x) ** k, k**x, x < k, oc.maximum(x, k), oc.atan2(x, k), oc.fma(x, k, k + 1)),
+        lambda x, k: (
+            oc.where(x > k, k, k + 1),
+            oc.where(x > k, 0.5 + k, k) * oc.tensor([0.1]),
+            oc.clip(x, k, 9),
+        ),
+    )
+
+    @pytest.mark.parametrize("apply", POINTWISE)
+    @pytest.mark.parametrize("dtype", ["float16", "int32", "bool"])
+    def test_they_are_as_if_they_were_part_of_the_program(self, apply: Any, dtype: str, compiled: list[str]):
+        """The same element types, too: a number takes that of what it stands beside."""
+        array = np.array([1, 2, 0]).astype(dtype)
+        wanted: list[Array] = []
+        for k in (0.1, 0.3, 0.7, 1.3, 2.3):
+            with oc.eager(False):
+                wanted = [np.asarray(one.numpy()) for one in apply(oc.data(array), k)] if k > 1 else []
+            compiled.clear()
+            found = [one.numpy() for one in apply(oc.data(array), k)]
+            for one, other in zip(wanted, found, strict=False):
+                assert one.dtype == other.dtype
+                np.testing.assert_array_equal(one, other)
+        assert wanted
+        assert compiled == []
+
+    def test_integers_beside_integers(self, compiled: list[str]):
+        n = oc.data(np.array([1, 2, 3], np.int8))
+        for k in range(1, 10):
+            found = [n + k, n * k, n // k, k - n, oc.where(n > k, n, k), k @ n]
+            assert {one.dtype for one in found[:5]} == {np.dtype(np.int8)}
+            assert [one.numpy()[0].item() for one in found[:5]] == [1 + k, k, 1 // k, k - 1, max(1, k)]
+            if k == 6:
+                compiled.clear()
+        assert compiled == []
+        with pytest.raises(oc.PrecisionError, match="300 is no number of type i8"):
+            (n + 300).numpy()
+
+    def test_exponents(self, compiled: list[str]):
+        """Small ones are products, and part of the program; there are few of them."""
+        w = oc.param("w", np.array([1.0, 2.0, 3.0]))
+        exponents = [2.0, 3.0, 0.5, 1.5, 2.0, 0.7, 3.0, 2.25, 4.0, 2.0, 5.0]
+        for number, k in enumerate(exponents):
+            if number == 7:
+                compiled.clear()
+            (w**k).sum().backward()
+            np.testing.assert_allclose(w.grad.numpy(), k * np.array([1.0, 2.0, 3.0]) ** (k - 1), rtol=1e-12)
+            w.grad.zero()
+        assert compiled == []
+
+    def test_constants_are_numbers(self, compiled: list[str]):
+        for k in range(9):
+            x = oc.tensor([1.0, 2.0, 3.0])
+            shifted = (x * oc.constant(0.5 * k) + oc.constant(1.0)).sum().item()
+            product = (oc.constant(0.5 * k) @ x).item()
+            assert (shifted, product) == (3 * k + 3, 3 * k)
+            if k == 6:
+                compiled.clear()
+        assert compiled == []
+
+    def test_options_of_blocks(self, compiled: list[str]):
+        array = np.random.default_rng(0).normal(size=(3, 4))
+        losses: list[Any] = [
+            lambda x, k: nn.softmax(temperature=0.5 + k)(x),
+            lambda x, k: nn.leaky_relu(x, slope=0.1 * k),
+            lambda x, k: nn.huber(x, 0.1 * k, delta=0.5 + k),
+            lambda x, k: nn.dropout(rate=0.1 + 0.1 * k)(x, train_step=k),
+            lambda x, k: x + oc.uniform(k, key="noise", like=x),
+        ]
+        for k in range(7):
+            for apply in losses:
+                assert np.isfinite(apply(oc.data(array), k).numpy()).all()
+            if k == 4:
+                compiled.clear()
+        assert compiled == []
