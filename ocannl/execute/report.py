@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -19,12 +19,17 @@ from ocannl.program.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
 
 
-def memory_table(func: FuncOp) -> str:
-    """The nodes with their bytes, and the bytes in total; nodes inside of groups are on the stack."""
+def memory_table(func: FuncOp, expressions: Mapping[str, str]) -> str:
+    """The nodes with their bytes, and the bytes in total; nodes inside of groups are on the stack. Those of
+    `expressions`, which have no names, are shown with them.
+    """
     rows, found = [("node", "bytes", "mode", "offset", "why")], memory_report(func)
     for row in found:
         offset = "" if row.offset is None else str(row.offset)
         rows.append((row.label, str(row.bytes), row.mode, offset, row.why))
+    unnamed = [expressions.get(row.label, "") for row in found]
+    if any(unnamed):
+        rows = [(*row, own) for row, own in zip(rows, ["expression", *unnamed], strict=True)]
     arena = max((row.offset + row.bytes for row in found if row.offset is not None), default=0)
     own = sum(row.bytes for row in found if row.mode in (*OWN_MEMORY, KEPT))
     return f"{table(rows)}\n{arena + own} bytes: an arena of {arena}, {own} in memory of their own"

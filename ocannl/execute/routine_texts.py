@@ -24,6 +24,7 @@ from ocannl.program.html import text_html
 from ocannl.program.reasons import Line, Reasons
 from ocannl.program.stages import lowered, program_text
 from ocannl.program.tensor import TensorLike, as_tensor
+from ocannl.program.unnamed import with_expressions
 from ocannl.program.values import Value, memory_key
 from ocannl.reasons.node_reasons import NodeReasons
 from ocannl.reasons.pair_reasons import pair_reasons
@@ -95,8 +96,7 @@ class RoutineTexts(Viewable):
         target, pipeline = self._target.device.target, self._target.target
         program = self._extracted()
         return show(
-            Program(program.module, self.name, pipeline, target, self.tunings, self._seconds, program.values),
-            path,
+            Program(program.module, self.name, pipeline, target, self.tunings, self._seconds, program), path
         )
 
     def ptx(self, arch: str | None = None) -> str:
@@ -143,8 +143,11 @@ class RoutineTexts(Viewable):
         return module
 
     def memory(self) -> str:
-        """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
-        return self._of_stages(memory_table)
+        """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena; and
+        the expressions of those that have no name but a number.
+        """
+        expressions = self._program.expressions
+        return self._of_stages(lambda func: memory_table(func, expressions))
 
     def _seconds_of(self, func: FuncOp) -> list[float] | None:
         """The times of the steps of the routine, or of one stage, after `profile()`."""
@@ -177,9 +180,12 @@ class RoutineTexts(Viewable):
         func = next((own for own in funcs if name in {node.label.data for node in nodes(own)}), funcs[0])
         reasons = NodeReasons(func)
         found = [reasons.of(label) for label in (name, *others)]
+        expressions = self._program.expressions
         if others:
-            return pair_reasons(func, name, others[0])
-        return Reasons(found[0].answer, (*found[0].lines, *self._tile_lines(reasons.writers(name))))
+            pair = pair_reasons(func, name, others[0])
+            return Reasons(with_expressions(pair.answer, expressions), pair.lines)
+        answer = with_expressions(found[0].answer, expressions)
+        return Reasons(answer, (*found[0].lines, *self._tile_lines(reasons.writers(name))))
 
     def _tile_lines(self, computing: Sequence[NestOp]) -> Iterator[Line]:
         """Why the nests that compute a node have their tiles."""

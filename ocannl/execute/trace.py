@@ -30,9 +30,17 @@ class Step:
 
     assignment: Assignment
     value: NDArray[Any]
+    expression: str | None = None
+    """Its value in the user's notation, where it has no name but a number."""
+
+    @property
+    def title(self) -> str:
+        """Its label, with its expression where it has no name."""
+        label = self.assignment.label
+        return label if self.expression is None else f"{label} ({self.expression})"
 
     def __str__(self) -> str:
-        return _described(self.assignment.label, self.value)
+        return _described(self.title, self.value)
 
 
 def _described(label: str, array: NDArray[Any]) -> str:
@@ -112,14 +120,17 @@ class Trace:
         if loops:
             numbers = zip(loops, iterations, strict=True)
             when += f", in the iteration {', '.join(f'{loop} = {number}' for loop, number in numbers)}"
-        name, value = one.written.name, step.value[at]
+        name, value = step.expression or one.written.name, step.value[at]
         lines = [f"{where}`{name}` is the first value that is not finite: {value}{position}{when}"]
         lines.append(f"  {one.shown}")
         computed = {other.assignment.written.memory for other in earlier}
+        titles = {other.assignment.label: other.title for other in earlier}
         for kept in one.read:
             is_before = kept.memory in self.before and kept.memory not in computed
             array = (self.before if is_before else self.after)[kept.memory]
-            lines.append(f"  {_described(kept.name, array[iterations[: len(kept.loops)]])}")
+            lines.append(
+                f"  {_described(titles.get(kept.name, kept.name), array[iterations[: len(kept.loops)]])}"
+            )
         return "\n".join(lines)
 
 
@@ -132,10 +143,10 @@ class Difference:
     greatest: float
 
     def __str__(self) -> str:
-        place = self.first.assignment.place
+        place, name = self.first.assignment.place, self.first.expression or self.first.assignment.label
         where = "" if place is None else f"{place}: "
         return (
-            f"{where}`{self.first.assignment.label}` differs by {self.greatest:.3g}\n"
+            f"{where}`{name}` differs by {self.greatest:.3g}\n"
             f"  {self.first}\n  {self.second}\n  {self.first.assignment.shown}"
         )
 

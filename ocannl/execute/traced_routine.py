@@ -11,6 +11,7 @@ from ocannl.execute.trace import Step, Trace
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine
+from ocannl.program.unnamed import expression_of
 from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.compile import Executable
 
@@ -67,7 +68,10 @@ class TracedRoutine(Routine):
         super().__call__()
         kept = {kept.memory for one in self._assignments for kept in (one.written, *one.read)}
         found = {label: self._nodes[label].memory.read() for label in kept}
-        steps = [Step(one, found[one.written.memory]) for one in self._assignments]
+        steps = [
+            Step(one, found[one.written.memory], expression_of(one.label, self._program.values))
+            for one in self._assignments
+        ]
         self._trace = Trace(self.name, steps, before, found)
         if restore is not None:
             try:

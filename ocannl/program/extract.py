@@ -33,6 +33,7 @@ from ocannl.program.needed import Needed, needed_for
 from ocannl.program.numbered_types import NumberedTypes
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
+from ocannl.program.unnamed import expressions_of
 from ocannl.program.values import OF_NOTHING, Value, label_of, operation_of, value_of, values_of
 from ocannl.runtime.locks import shared
 
@@ -70,6 +71,17 @@ class ExtractedRoutine:
     copies: dict[SSAValue, SSAValue]
     checks: list[tuple[IdCheck, Value]]
     extremes: list[tuple[Operation, Operation]]
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """The expressions of nodes that have no name but a number, by label, and what the checks are of."""
+        return expressions_of(self.values) | {label: f"check of the ids {ids}" for label, ids in self.checked}
+
+    @property
+    def checked(self) -> list[tuple[str, str]]:
+        """The labels of the nodes that tell of a wrong id, each with the name of the ids."""
+        labels = {value: label for label, value in self.values.items()}
+        return [(labels[least], check.ids) for check, least in self.checks]
 
 
 def _asked(ops: Iterable[texpr.TensorOp]) -> list[Value]:

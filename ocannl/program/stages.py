@@ -107,7 +107,7 @@ def view_statements(statements: Sequence[Operation], name: str, path: str | os.P
     """Shows a program for the processor that its text is for."""
     target = chosen_target(None, DEFAULT_TARGET)
     program = extract(statements, name)
-    return show(Program(program.module, name, "cpu", target, values=program.values), path)
+    return show(Program(program.module, name, "cpu", target, extracted=program), path)
 
 
 def lowered(

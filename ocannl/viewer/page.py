@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +20,7 @@ from ocannl.lowering.pipelines import PIPELINES, PassMaker, for_target
 from ocannl.passes.analysis.nests import uncalled
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
-from ocannl.program.values import Value
+from ocannl.program.extract import ExtractedRoutine
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.viewer.levels import Levels, read_levels
@@ -46,8 +46,8 @@ class Program:
     tunings: Tunings | None = None
     seconds: Sequence[float] | None = None
     """The time of each kernel, where it was measured."""
-    values: Mapping[str, Value] = field(default_factory=dict[str, Value])
-    """The values that its expressions were extracted from, by label, if it was not read as text."""
+    extracted: ExtractedRoutine | None = None
+    """The program that the module was made of, if it was not read as text."""
 
 
 @collector_paused()
@@ -74,13 +74,16 @@ def page_data(program: Program) -> dict[str, Any]:
     passes = for_target(PIPELINES[program.pipeline], program.target, find, keep=True)
     tiles, before_schedules = Tiles(program.target, program.tunings), _before(passes, SchedulePass.name)
     graph: list[dict[str, Any]] = []
-    proofs = Proofs(program.values)
+    known = program.extracted
+    proofs = Proofs({} if known is None else known.values)
+    expressions = {} if known is None else known.expressions
+    checks = [] if known is None else [label for label, _ in known.checked]
 
     def watch(name: str, module: ModuleOp, levels: Levels) -> None:
         if name == INFERRED:
             for op in module.body.block.ops:
                 if isinstance(op, TexprRoutineOp):
-                    graph.extend(pictures_of_expressions(op, levels))
+                    graph.extend(pictures_of_expressions(op, levels, checks))
                     proofs.read(op, levels)
         if name == before_schedules:
             tiles.note(module)
@@ -96,13 +99,14 @@ def page_data(program: Program) -> dict[str, Any]:
         "steps": pictures_of_steps(funcs, levels, tiles, program.seconds) if on_cpu else [],
         "memory": pictures_of_memory(funcs, levels),
         "graph": graph,
-        "reasons": pictures_of_reasons(program.module, levels),
+        "reasons": pictures_of_reasons(program.module, levels, expressions),
         "proofs": proofs.pictures,
         "proof_lines": proofs.lines,
         "stages": [vars(stage) for stage in levels.stages],
         "texts": list(levels.texts),
         "origins": list(levels.origins),
         "sets": list(levels.sets),
+        "expressions": expressions,
         "files": [_source(path, number, levels) for path, number in levels.files.items()],
     }
 

@@ -4,7 +4,7 @@ expressions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -40,6 +40,7 @@ class ArrayUse:
     name: str
     is_written: bool
     axes: list[tuple[int, dict[str, int]]]
+    origins: int
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def _nest(nest: NestOp, levels: Levels, tiles: Tiles) -> NestPicture:
     arrays: dict[tuple[SSAValue, Map, bool], ArrayUse] = {}
     for op in accesses(nest):
         is_written = isinstance(op, StoreOp)
-        arrays.setdefault((op.node, op.indices.data, is_written), _use(op, is_written))
+        arrays.setdefault((op.node, op.indices.data, is_written), _use(op, is_written, levels))
     return NestPicture(
         nest.label.data,
         {n: s for n, s in scope_sizes(nest).items() if n not in reduced} | dict(nest.space.data),
@@ -150,12 +151,12 @@ def _nest(nest: NestOp, levels: Levels, tiles: Tiles) -> NestPicture:
     )
 
 
-def _use(op: LoadOp | StoreOp, is_written: bool) -> ArrayUse:
+def _use(op: LoadOp | StoreOp, is_written: bool, levels: Levels) -> ArrayUse:
     assert isinstance(op.node.owner, NodeOp)
     axes = [
         (size, dict(index.terms)) for size, index in zip(memref_shape(op.node), op.indices.data, strict=True)
     ]
-    return ArrayUse(op.node.owner.label.data, is_written, axes)
+    return ArrayUse(op.node.owner.label.data, is_written, axes, levels.set_of(op.node.owner.location))
 
 
 def pictures_of_memory(funcs: Sequence[FuncOp], levels: Levels) -> list[dict[str, Any]]:
@@ -186,16 +187,24 @@ def pictures_of_memory(funcs: Sequence[FuncOp], levels: Levels) -> list[dict[str
     return found
 
 
-def pictures_of_expressions(routine: texpr.TexprRoutineOp, levels: Levels) -> list[dict[str, Any]]:
-    """The expressions that a program computes or differentiates, in order, with the block of each, its shape
-    and the numbers of its operands; all where none is.
+def pictures_of_expressions(
+    routine: texpr.TexprRoutineOp, levels: Levels, checks: Collection[str]
+) -> list[dict[str, Any]]:
+    """The expressions that a program computes or differentiates, in order, with the block of each, its shape,
+    and the numbers and shapes of its operands; all where none is. What only tells of wrong ids, by the labels
+    of `checks`, is left out.
     """
     block = routine.body.block
     roots = [op.tensor for op in block.ops if isinstance(op, texpr.OnTensorOp)]
+    roots = [value for value in roots if value.name_hint not in checks]
     wanted = set(slice_in(block, roots, all_operands))
     ops = [op for op in block.ops if isinstance(op, texpr.TensorOp) and (op in wanted or not wanted)]
-    numbers: dict[SSAValue, int] = {op.result: number for number, op in enumerate(ops)}
+    numbers: dict[SSAValue, int] = {result: number for number, op in enumerate(ops) for result in op.results}
     blocks = blocks_of(ops)
+    # What a program is for is seen beside its blocks, such as a loss, unless it is a block's own.
+    for op in ops:
+        if op.result in roots and not any(isinstance(value.owner, texpr.ParamOp) for value in op.operands):
+            blocks[op.result] = ""
     return [
         {
             "name": label_of(op) or op.name,
@@ -204,6 +213,7 @@ def pictures_of_expressions(routine: texpr.TexprRoutineOp, levels: Levels) -> li
             "shape": str(shape_of(op.result)),
             "block": blocks[op.result],
             "operands": [numbers[value] for value in op.operands if value in numbers],
+            "given": [str(shape_of(value)) for value in op.operands if value in numbers],
             "origins": levels.set_of(op.location),
         }
         for op in ops
@@ -234,9 +244,11 @@ def blocks_of(ops: Sequence[texpr.TensorOp]) -> dict[SSAValue, str]:
             continue
         own = [blocks[value] for value in op.operands if isinstance(value.owner, texpr.ParamOp)]
         others = [blocks.get(value, "") for value in reversed(op.operands)]
-        blocks[op.result] = next(filter(None, [*own, *others]), "")
+        blocks |= dict.fromkeys(op.results, next(filter(None, [*own, *others]), ""))
+    without = {value for value, block in blocks.items() if not block}
     for op in reversed(ops):
-        for value in op.operands:
-            if not blocks.get(value, ""):
+        # Users are met from the last to the first, which stays.
+        for value in op.operands if blocks[op.result] else ():
+            if value in without:
                 blocks[value] = blocks[op.result]
     return blocks

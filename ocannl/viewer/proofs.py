@@ -36,7 +36,8 @@ class Proofs:
         with shared:
             proofs = EqualProofs([operation_of(value) for value in self.values.values()])
             for op in routine.body.block.ops:
-                if isinstance(op, texpr.TensorOp):
+                # A size is a number by itself.
+                if isinstance(op, texpr.TensorOp) and not isinstance(op, texpr.SizeOp):
                     self._read(op, proofs, levels)
 
     def _read(self, op: texpr.TensorOp, proofs: EqualProofs, levels: Levels) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from ocannl.passes.analysis.nests import functions, nests
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.program.reasons import Line
+from ocannl.program.unnamed import with_expressions
 from ocannl.reasons.node_reasons import NodeReasons
 from ocannl.reasons.tile_reasons import Tile, candidates, key_of, ranked, tile_name
 from ocannl.runtime.cache.tunings import Tunings
@@ -59,18 +60,23 @@ class Tiles:
         return [(t.name, round(t.cycles), t.times, t.name == own) for t in ranked(self._known[text], own)]
 
 
-def pictures_of_reasons(module: ModuleOp, levels: Levels) -> list[dict[str, Any]]:
-    """For each node of each function: why it is kept as it is, as lines of a text and its place."""
-    return [picture for func in functions(module) for picture in _of_function(func, levels)]
+def pictures_of_reasons(
+    module: ModuleOp, levels: Levels, expressions: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """For each node of each function: why it is kept as it is, as lines of a text and its place. Nodes
+    without names have their expressions.
+    """
+    return [picture for func in functions(module) for picture in _of_function(func, levels, expressions)]
 
 
-def _of_function(func: FuncOp, levels: Levels) -> list[dict[str, Any]]:
+def _of_function(func: FuncOp, levels: Levels, expressions: Mapping[str, str]) -> list[dict[str, Any]]:
     reasons = NodeReasons(func)
     found: list[dict[str, Any]] = []
     for op in func.walk():
         if isinstance(op, NodeOp):
             told = reasons.of(op.label.data)
-            own = {"answer": levels.text(told.answer), "origins": levels.set_of(op.location)}
+            answer = with_expressions(told.answer, expressions)
+            own = {"answer": levels.text(answer), "origins": levels.set_of(op.location)}
             found.append({"label": op.label.data, **own, "lines": numbers_of(told.lines, levels)})
     return found
 

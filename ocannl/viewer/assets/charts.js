@@ -7,30 +7,41 @@ const si = (number, unit) => {
   return `${+number.toPrecision(3)} ${steps[k]}${unit}`;
 };
 const time = (seconds) => seconds >= 1e-3 ? `${+(seconds * 1e3).toPrecision(3)} ms` : `${+(seconds * 1e6).toPrecision(3)} us`;
+// A text of at most so many characters.
+const cut = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.max(1, Math.floor(most) - 1))}…`);
 // Colours of many things: hues with a lightness on which text can be read, dark or light.
 const hue = (k) => `--hue:${(k * 137.5) % 360}`;
 
 // The schedule: the arrays of a nest with the register tile over them, which follows the pointer.
 function scheduleView(program) {
   const list = make("div", { class: "list", role: "group", "aria-label": "nests" }), stage = make("div", { class: "stage" });
-  const nests = program.steps.flatMap((step) => step.nests.map((nest) => ({ ...nest, group: step.nests.length > 1 ? step.label : "" })));
+  const weigh = weightOf(program), all = program.steps.reduce((sum, step) => sum + weigh(step), 0) || 1;
+  const nests = program.steps.flatMap((step) => step.nests.map((nest) => ({ ...nest, group: step.nests.length > 1 ? step.label : "", share: weigh(step) / all })));
   const buttons = nests.map((nest) => {
-    const button = make("button", { type: "button", onclick: () => show(nest, button) }, (nest.group ? "  " : "") + nest.label);
+    const button = make("button", { type: "button", onclick: () => show(nest, button) }, make("span", {}, (nest.group ? "  " : "") + ends(program.titled(nest.label, nest.origins))),
+      ...(nest.share >= 0.01 ? [make("small", { class: "quiet" }, `${Math.round(100 * nest.share)}%`)] : []));
+    button.title = `${nest.label}: ${program.titled(nest.label, nest.origins)} at ${program.lineOf(nest.origins)}`;
     return pointing(button, program.sets[nest.origins]);
   });
   list.append(...buttons);
   roving(buttons);
   const show = (nest, button) => {
     for (const other of buttons) other.setAttribute("aria-current", other === button);
-    stage.replaceChildren(...schedulePicture(nest));
+    stage.replaceChildren(...schedulePicture(nest, program));
   };
   const element = make("div", { class: "view" }, make("div", { class: "split" }, list, stage));
-  element.shown = () => { if (nests.length && !stage.childElementCount) show(nests[0], buttons[0]); };
+  // The nest that most of the time goes to is shown first.
+  const heaviest = nests.reduce((best, nest, k) => (nest.share > nests[best].share ? k : best), 0);
+  element.shown = () => {
+    if (!nests.length || stage.childElementCount) return;
+    show(nests[heaviest], buttons[heaviest]);
+    buttons[heaviest].scrollIntoView({ block: "center" });
+  };
   if (!nests.length) stage.append("Kernels of a GPU have their schedule in the text of the level `kernels`.");
   return element;
 }
 
-function schedulePicture(nest) {
+function schedulePicture(nest, program) {
   const all = { ...nest.space, ...nest.reduced }, order = nest.order.length ? nest.order : Object.keys(nest.space);
   const loops = order.flatMap((loop) => loop.split("*")).map((name) => {
     const parts = [`${name} = ${all[name]}`];
@@ -40,12 +51,13 @@ function schedulePicture(nest) {
   });
   const reduced = Object.entries(nest.reduced).map(([name, size]) => `reduce ${name} = ${size}`);
   const start = Object.fromEntries(Object.keys(all).map((name) => [name, 0]));
-  const drawings = nest.arrays.map((array) => arrayPicture(array, nest));
+  const drawings = nest.arrays.map((array) => arrayPicture(array, nest, program.titled(array.name, array.origins)));
+  const title = program.titled(nest.label, nest.origins);
   const move = (at) => drawings.forEach((drawing) => drawing.move({ ...start, ...at }));
   drawings.forEach((drawing) => { drawing.onpoint = move; });
   move({});
   return [
-    make("h2", {}, nest.label), make("code", {}, nest.schedule || "no schedule: loops as written"),
+    make("h2", {}, title), make("p", { class: "quiet" }, `${title === nest.label ? "" : `${nest.label}, `}${program.lineOf(nest.origins)}`), make("code", {}, nest.schedule || "no schedule: loops as written"),
     make("p", {}, `loops, outermost first: ${[...loops, ...reduced].join("; ") || "none"}`),
     make("p", { class: "quiet" }, "Coloured: what one register tile touches; point at an array, or use the arrow keys in it, to move the tile. Lines: tiles; shades: tasks of threads."),
     make("div", { style: "display:flex;flex-wrap:wrap;gap:24px" }, ...drawings.map((drawing) => drawing.element)),
@@ -63,7 +75,7 @@ function tileTable(tiles) {
 }
 
 // An array's last two axes to scale. Axes before them are fixed at what the tile's point says.
-function arrayPicture(array, nest) {
+function arrayPicture(array, nest, title) {
   const axes = array.axes.slice(-2);
   while (axes.length < 2) axes.unshift([1, {}]);
   const [[rows], [columns]] = axes;
@@ -92,7 +104,7 @@ function arrayPicture(array, nest) {
   svg.append(mark);
   let now = {};
   const picture = {
-    element: make("figure", { style: "margin:0" }, svg, make("figcaption", {}, `${array.is_written ? "writes" : "reads"} ${array.name} [${array.axes.map(([size]) => size).join(", ")}]`)),
+    element: make("figure", { style: "margin:0" }, svg, make("figcaption", {}, `${array.is_written ? "writes" : "reads"} ${title} [${array.axes.map(([size]) => size).join(", ")}]`)),
     move(at) {
       now = at;
       const places = axes.map(([size, coefficients]) => {
@@ -137,21 +149,24 @@ function memoryView(program) {
       const tall = Math.max(1, (node.bytes / bytes) * height), y = height - (node.offset / bytes) * height - tall;
       const rect = draw("rect", { class: "hued", x, y, width: wide, height: tall, style: hue(k) });
       const first = program.steps[node.first], last = program.steps[node.last];
-      const words = `${node.label}: ${si(node.bytes, "B")} at ${node.offset}, from ${first ? first.label : node.first} to ${last ? last.label : node.last}`;
+      const title = program.titled(node.label, node.origins), where = program.lineOf(node.origins);
+      const name = title === node.label ? node.label : `${title} (${node.label})`;
+      const words = `${name}${where && ` at ${where}`}: ${si(node.bytes, "B")} at ${node.offset}, from ${first ? first.label : node.first} to ${last ? last.label : node.last}`;
       const mark = pointing(draw("g", { class: "mark" }, rect, draw("title", {}, words)), program.sets[node.origins], words);
       marks.push([rect, program.sets[node.origins], mark]);
       svg.append(mark);
-      if (wide > 60 && tall > 13) mark.append(draw("text", { x: x + 4, y: y + 12, "pointer-events": "none" }, node.label.slice(0, Math.floor(wide / 8))));
+      if (wide > 60 && tall > 13) mark.append(draw("text", { x: x + 4, y: y + 12, "pointer-events": "none" }, cut(ends(title), wide / 7)));
     });
     roving(marks.map(([, , mark]) => mark));
     for (let k = 0; k <= 4; k++) svg.append(draw("text", { class: "quiet", x: 0, y: height - (k / 4) * height + (k === 4 ? 10 : 0) }, si((bytes * k) / 4, "B")));
-    for (let k = 0; k <= 8; k++) svg.append(draw("text", { class: "quiet", x: 70 + (k / 8) * width, y: height + 18, "text-anchor": k === 8 ? "end" : "start" }, `${Math.round((steps * k) / 8)}`));
+    const apart = Math.ceil(steps / 8);
+    for (let k = 0; k < steps; k += apart) svg.append(draw("text", { class: "quiet", x: 70 + (k / steps) * width, y: height + 18 }, `${k + 1}`));
     svg.append(draw("text", { class: "quiet", x: 70 + width / 2, y: height + 36 }, "kernels, in the order in which they run"));
     const own = outside.reduce((sum, node) => sum + node.bytes, 0);
-    const rows = outside.map((node) => pointingRow(node.label, program.sets[node.origins], si(node.bytes, "B"), node.mode, node.why));
+    const rows = outside.map((node) => pointingRow(program.titled(node.label, node.origins), program.sets[node.origins], si(node.bytes, "B"), node.mode, node.why));
     roving(rows.map((row) => row.querySelector("button")));
     stage.append(make("h2", {}, `Arena: ${si(inside.length ? bytes : 0, "B")}, shared by ${inside.length} nodes`), svg,
-      make("h2", {}, `Memory of their own: ${si(own, "B")}`), make("table", {}, make("thead", {}, headings("node", "bytes", "mode", "why")), make("tbody", {}, ...rows)));
+      make("h2", {}, `Memory of their own: ${si(own, "B")}`), make("table", { class: "nodes" }, make("thead", {}, headings("node", "bytes", "mode", "why")), make("tbody", {}, ...rows)));
   };
   selection.watchers.push(() => {
     const wanted = new Set(selection.set);
@@ -162,22 +177,28 @@ function memoryView(program) {
 
 const headings = (...names) => make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
 
+// What a kernel counts: its time, or its operations and bytes where none was measured.
+function weightOf(program) {
+  const measured = program.steps.some((step) => step.seconds !== null);
+  return (step) => (measured ? step.seconds : step.flops + step.bytes);
+}
+
 // Time: the kernels as they run, a roofline, and what compiling took.
 function timeView(program) {
   const stage = make("div", { class: "stage" }), element = make("div", { class: "view" }, stage);
   element.shown = () => {
     if (stage.childElementCount) return;
     const measured = program.steps.some((step) => step.seconds !== null);
-    const weight = (step) => measured ? step.seconds : step.flops + step.bytes;
+    const weight = weightOf(program), name = (step) => program.titled(step.label, step.origins);
     const width = Math.max(600, stage.clientWidth - 40);
     stage.append(make("h2", {}, measured ? `Kernels, in order: ${time(program.steps.reduce((sum, step) => sum + step.seconds, 0))}` : "Kernels, in order, by operations and bytes: no times, since profile() has not run"),
       flame(program, weight, width, (step) => measured ? time(step.seconds) : `${si(step.flops, "flop")}, ${si(step.bytes, "B")}`));
     if (measured) stage.append(make("h2", {}, "Roofline: GFLOP/s against operations a byte"), roofline(program, width));
     const sorted = [...program.steps].sort((a, b) => weight(b) - weight(a));
-    const rows = sorted.slice(0, 200).map((step) => pointingRow(step.label, program.sets[step.origins], step.seconds === null ? "" : time(step.seconds), si(step.flops, ""), si(step.bytes, "B"),
+    const rows = sorted.slice(0, 200).map((step) => pointingRow(name(step), program.sets[step.origins], program.lineOf(step.origins), step.seconds === null ? "" : time(step.seconds), si(step.flops, ""), si(step.bytes, "B"),
       step.seconds ? (step.flops / step.seconds / 1e9).toPrecision(3) : "", step.seconds ? (step.bytes / step.seconds / 1e9).toPrecision(3) : ""));
     roving(rows.map((row) => row.querySelector("button")));
-    stage.append(make("table", {}, make("thead", {}, headings("kernel", "time", "operations", "bytes", "GFLOP/s", "GB/s")), make("tbody", {}, ...rows)));
+    stage.append(make("table", { class: "kernels" }, make("thead", {}, headings("kernel", "line", "time", "operations", "bytes", "GFLOP/s", "GB/s")), make("tbody", {}, ...rows)));
     const passes = program.stages.filter((one) => one.seconds > 0), all = passes.reduce((sum, one) => sum + one.seconds, 0), most = Math.max(...passes.map((one) => one.seconds));
     stage.append(make("h2", {}, `Passes: ${time(all)}`), make("table", {}, make("thead", {}, headings("pass", "time", "of the longest")), make("tbody", {}, ...passes.map((one) => make("tr", {}, make("th", { scope: "row" }, one.name), make("td", {}, time(one.seconds)),
       make("td", { style: "text-align:left" }, make("div", { style: `height:10px;background:var(--accent);width:${(one.seconds / most) * 300}px` })))))));
@@ -187,13 +208,14 @@ function timeView(program) {
 
 function flame(program, weight, width, words) {
   const all = program.steps.reduce((sum, step) => sum + weight(step), 0) || 1;
+  const name = (step) => program.titled(step.label, step.origins);
   const svg = draw("svg", { width, height: 64, role: "group", "aria-label": "kernels by time" });
   const marks = [];
   let x = 0;
   program.steps.forEach((step, k) => {
     const wide = (weight(step) / all) * width;
-    const mark = pointing(draw("g", { class: "mark" }, draw("rect", { class: "hued", x, y: 4, width: Math.max(wide - 0.5, 0.5), height: 54, style: hue(k) }), draw("title", {}, `${step.label}: ${words(step)}`)), program.sets[step.origins], `${step.label}: ${words(step)}`);
-    if (wide > 46) mark.append(draw("text", { x: x + 4, y: 28, "pointer-events": "none" }, step.label.slice(0, Math.floor(wide / 8))), draw("text", { x: x + 4, y: 46, "pointer-events": "none" }, words(step).slice(0, Math.floor(wide / 7))));
+    const mark = pointing(draw("g", { class: "mark" }, draw("rect", { class: "hued", x, y: 4, width: Math.max(wide - 0.5, 0.5), height: 54, style: hue(k) }), draw("title", {}, `${name(step)} at ${program.lineOf(step.origins)}: ${words(step)}`)), program.sets[step.origins], `${name(step)}: ${words(step)}`);
+    if (wide > 46) mark.append(draw("text", { x: x + 4, y: 28, "pointer-events": "none" }, cut(ends(name(step)), wide / 7)), draw("text", { x: x + 4, y: 46, "pointer-events": "none" }, cut(words(step), wide / 7)));
     svg.append(mark);
     marks.push(mark);
     x += wide;
@@ -217,7 +239,7 @@ function roofline(program, width) {
   for (let k = Math.ceil(log(x0)); k <= log(x1); k++) svg.append(draw("path", { class: "axis", d: `M${X(10 ** k)},10 V${height - 24}` }), draw("text", { class: "quiet", x: X(10 ** k) + 3, y: height - 8 }, `${10 ** k}`));
   for (let k = Math.ceil(log(y0)); k <= log(y1); k++) svg.append(draw("path", { class: "axis", d: `M50,${Y(10 ** k)} H${wide}` }), draw("text", { class: "quiet", x: 4, y: Y(10 ** k) + 4 }, `${10 ** k}`));
   const marks = points.map(({ step, x, y }) => {
-    const words = `${step.label}: ${time(step.seconds)}, ${y.toPrecision(3)} GFLOP/s, ${x.toPrecision(3)} operations a byte`;
+    const words = `${program.titled(step.label, step.origins)}: ${time(step.seconds)}, ${y.toPrecision(3)} GFLOP/s, ${x.toPrecision(3)} operations a byte`;
     return pointing(draw("g", { class: "mark" }, draw("circle", { class: "box", cx: X(x), cy: Y(y), r: 3 + 4 * Math.sqrt(step.seconds / Math.max(...points.map((p) => p.step.seconds))), style: "fill:var(--accent);fill-opacity:.6" }), draw("title", {}, words)), program.sets[step.origins], words);
   });
   svg.append(...marks);

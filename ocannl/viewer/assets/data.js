@@ -9,6 +9,11 @@ async function readData() {
   return new Program(JSON.parse(await new Response(stream).text()));
 }
 
+// Names in blocks by their ends, for where there is little room: `decoder.layer1.into.w.grad` is `into.w.grad`.
+const PARTS = "(?:grad|sums|parts|packed|again|adam_\\w+)";
+const LONG_NAMES = new RegExp(`(?:\\w+\\.)+(?=\\w+\\.(?!${PARTS}\\b)\\w+(?:\\.${PARTS})*(?![\\w.]))`, "g");
+const ends = (text) => text.replace(LONG_NAMES, "");
+
 // A text that a pane shows: lines, each with a set of origins (0 is none).
 class Text {
   constructor(name, level, lines, sets, numbers) {
@@ -65,9 +70,15 @@ class Program {
       if (!of.has(line)) of.set(line, []);
       of.get(line).push(origin);
     });
-    const sets = file.lines.map(([line]) => of.get(line) || []);
+    const sets = file.lines.map(([line]) => this.ofLine(of.get(line) || []));
     const short = file.name.split(/[\\/]/).pop();
     return new Text(short, "python", file.lines.map(([, text]) => text), sets, file.lines.map(([at]) => at));
+  }
+
+  // The origins of a line of Python: its result, which is made last, stands for the line, and statements come after all.
+  ofLine(set) {
+    const isStatement = (origin) => /^[a-z_]+ \d+$/.test(this.origins[origin][0]);
+    return [...set].reverse().sort((a, b) => isStatement(a) - isStatement(b));
   }
 
   // The lines of a stage whose text the stage before does not have.
@@ -87,17 +98,39 @@ class Program {
     return stage.fresh;
   }
 
+  // A label for reading: numbers of expressions without a name are said as expressions.
+  titled(label, set = 0) {
+    const [origin] = this.sets[set];
+    const said = (name) => {
+      const own = this.expressions[name] || this.expressions[name.replace(/_\d+$/, "")];
+      const made = !own && /^n_\d+$/.test(name) && origin !== undefined ? this.origins[origin][0] : "";
+      return own ? ends(own) : made ? `for ${ends(this.expressions[made] || made)}` : name;
+    };
+    return label.replace(/\bn_?\d+(?:_grad\d*)?(?:_\d+)?\b/g, said);
+  }
+
+  // The line of a set's first origin: `model.py:7`.
+  lineOf(set) {
+    const [origin] = this.sets[set];
+    if (origin === undefined) return "";
+    const [, file, line] = this.origins[origin];
+    return `${this.sources[file].name}:${line}`;
+  }
+
   // The origins at a line of a file.
   originsAt(file, line) {
-    return this.origins.flatMap(([, at, where], origin) => (at === file && where === line ? [origin] : []));
+    return this.ofLine(this.origins.flatMap(([, at, where], origin) => (at === file && where === line ? [origin] : [])));
   }
 
   describe(set) {
-    const words = set.slice(0, 6).map((origin) => {
-      const [name, file, line] = this.origins[origin];
-      return `${name || "code"} at ${this.sources[file].name}:${line}`;
-    });
-    return words.join(", ") + (set.length > 6 ? `, and ${set.length - 6} more` : "");
+    const places = new Map();
+    for (const origin of set.slice(0, 6)) {
+      const [name, file, line] = this.origins[origin], place = `${this.sources[file].name}:${line}`;
+      if (!places.has(place)) places.set(place, []);
+      places.get(place).push(ends(this.expressions[name] || name || "code"));
+    }
+    const words = [...places].map(([place, names]) => `${names.join(", ")} at ${place}`);
+    return words.join("; ") + (set.length > 6 ? `; and ${set.length - 6} more` : "");
   }
 }
 

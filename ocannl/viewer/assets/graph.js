@@ -1,13 +1,14 @@
 // The graph of expressions, folded by blocks.
 
-const WIDE = 190, HIGH = 46, GAP = 26, BETWEEN = 54;
+const WIDE = 230, HIGH = 46, GAP = 26, BETWEEN = 54;
 
 const LEAVES = ["param", "data", "constant", "embed", "size", "range", "node", "grad"];
 const partsOf = (block) => block.split(".").filter(Boolean);
 
 // The groups of nodes at a depth of the paths of blocks: the expressions of a block are one group, but for
 // blocks that are open.
-function groupsAt(nodes, depth, open) {
+function groupsAt(program, depth, open) {
+  const nodes = program.graph;
   const groups = [], groupOf = [], last = new Map();
   nodes.forEach((node, k) => {
     if (LEAVES.includes(node.op)) return;
@@ -16,7 +17,7 @@ function groupsAt(nodes, depth, open) {
     const deep = !path || open.has(path);
     let group = deep ? undefined : last.get(path);
     if (!group) {
-      group = { title: deep ? node.name : path, kind: deep ? node.does : "block", nodes: [], inputs: new Map(), leaves: [] };
+      group = { title: deep ? program.titled(node.name) : path, path, kind: deep ? node.does : "block", nodes: [], inputs: new Map(), leaves: [] };
       groups.push(group);
       if (!deep) last.set(path, group);
     }
@@ -25,10 +26,10 @@ function groupsAt(nodes, depth, open) {
   });
   for (const group of groups) {
     for (const k of group.nodes) {
-      for (const operand of nodes[k].operands) {
+      for (const [n, operand] of nodes[k].operands.entries()) {
         const from = groupOf[operand];
         if (!from) group.leaves.push(operand);
-        else if (from !== group && !group.inputs.has(from)) group.inputs.set(from, nodes[operand].shape);
+        else if (from !== group && !group.inputs.has(from)) group.inputs.set(from, nodes[k].given[n]);
       }
     }
     group.shape = nodes[group.nodes[group.nodes.length - 1]].shape;
@@ -90,25 +91,25 @@ function graphView(program) {
   const marks = [], unfolded = new Set();
   const everything = new Set(program.graph.flatMap((node) => partsOf(node.block).map((_, n, parts) => parts.slice(0, n + 1).join("."))));
   const show = (k) => {
-    const groups = groupsAt(program.graph, k, k === depths + 1 ? everything : unfolded);
+    const groups = groupsAt(program, k, k === depths + 1 ? everything : unfolded);
     const ranks = placed(groups);
     marks.length = 0;
     const edges = groups.flatMap((group) => [...group.inputs].map(([from, shape], n) => {
       const [x1, y1, x2, y2] = [from.x + WIDE / 2, from.y + HIGH, group.x + WIDE / 2, group.y];
       const bend = Math.max(20, (y2 - y1) / 2);
       return draw("g", {}, draw("path", { class: "edge", d: `M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2}` }),
-        draw("title", {}, shape), draw("text", { class: "quiet", x: x2 + 4, y: y2 - 6 - 13 * n }, shape.slice(0, 26)));
+        draw("title", {}, shape), draw("text", { class: "quiet", x: x2 + 4, y: y2 - 6 - 13 * n }, cut(shape, 30)));
     }));
     const boxes = groups.map((group) => {
       const sets = group.nodes.flatMap((n) => program.sets[program.graph[n].origins]);
       const set = [...new Set(sets)];
-      const leaves = group.leaves.map((n) => `${program.graph[n].name} : ${program.graph[n].shape}`);
+      const leaves = group.leaves.map((n) => `${program.titled(program.graph[n].name)} : ${program.graph[n].shape}`);
       const rect = draw("rect", { class: "box", width: WIDE, height: HIGH, rx: 6 });
       const what = group.nodes.length > 1 ? `${group.nodes.length} expressions` : `${group.kind} ${leaves.length ? "of " + leaves.map((l) => l.split(" : ")[0]).join(", ") : ""}`;
       const mark = pointing(draw("g", { class: "mark", transform: `translate(${group.x},${group.y})` }, rect,
-        draw("text", { x: 8, y: 18, "font-weight": 600 }, group.title.slice(0, 26)), draw("text", { class: "quiet", x: 8, y: 36 }, what.slice(0, 28)),
+        draw("text", { x: 8, y: 18, "font-weight": 600 }, cut(group.title, 31)), draw("text", { class: "quiet", x: 8, y: 36 }, cut(what, 33)),
         draw("title", {}, [group.title, group.shape, ...leaves.slice(0, 12)].join("\n"))), set, `${group.title}, ${group.shape}`);
-      const unfold = () => { unfolded.add(group.title); show(+depth.value); };
+      const unfold = () => { unfolded.add(group.path); show(+depth.value); };
       if (group.kind === "block") {
         mark.addEventListener("dblclick", unfold);
         mark.addEventListener("keydown", (event) => { if (event.key === "+") unfold(); });
@@ -142,7 +143,7 @@ function graphView(program) {
     const wanted = new Set(selection.set);
     for (const [rect, set] of marks) rect.classList.toggle("lit", set.some((origin) => wanted.has(origin)));
   });
-  const first = program.graph.length > 80 && depths > 0 ? Math.min(2, depths) : depths + 1;
+  const first = program.graph.length > 30 && depths > 0 ? Math.min(2, depths) : depths + 1;
   depth.value = first;
   element.shown = () => show(+depth.value);
   return element;

@@ -2,6 +2,26 @@
 
 const VIEWS = [["code", codeView], ["graph", graphView], ["schedule", scheduleView], ["memory", memoryView], ["time", timeView]];
 
+// What each view shows and how it is used, at the bottom until something is selected.
+const HINTS = {
+  code: "One program at all levels. Point at a line: what it comes from and all that it became lights up; a click holds it, with reasons. Lines with bold numbers have become code. ? lists keys.",
+  graph: "What is computed from what, with shapes. A double click unfolds a block; a click lights it up in all views.",
+  schedule: "How each loop nest runs: what one register tile touches of its arrays. Percentages are shares of the time, or of the operations.",
+  memory: "Intermediate values share an arena: height is bytes, from left to right the kernels run. A click says why a node has memory.",
+  time: "Where the time goes: kernels in the order in which they run, and how near each is to the best rates.",
+};
+
+// What was compiled: its kernels, memory and time, and the processor.
+function summary(program) {
+  const { steps, memory } = program, parts = [];
+  if (steps.length) parts.push(`${steps.length} kernels`);
+  const arena = Math.max(0, ...memory.filter((node) => node.offset !== null).map((node) => node.offset + node.bytes));
+  const own = memory.filter((node) => node.offset === null).reduce((sum, node) => sum + node.bytes, 0);
+  if (arena + own) parts.push(si(arena + own, "B"));
+  if (steps.some((step) => step.seconds !== null)) parts.push(time(steps.reduce((sum, step) => sum + step.seconds, 0)));
+  return [...parts, program.target].join(", ");
+}
+
 function switchTheme(name) {
   document.documentElement.dataset.theme = name;
   for (const watch of selection.watchers) watch(false);
@@ -10,7 +30,7 @@ function switchTheme(name) {
 async function start() {
   const program = await readData();
   const main = document.querySelector("main"), tabs = document.querySelector("[role=tablist]"), status = document.getElementById("status");
-  document.getElementById("target").textContent = program.target;
+  document.getElementById("target").textContent = summary(program);
   switchTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   const views = VIEWS.map(([name, build], k) => {
     const element = build(program);
@@ -20,6 +40,11 @@ async function start() {
     main.append(element);
     return { element, tab };
   });
+  let hint = "";
+  const tell = () => {
+    const words = selection.set.length ? program.describe(selection.set) : hint;
+    status.textContent = selection.held ? `held: ${words} (Escape lets go)` : words;
+  };
   roving(views.map(({ tab }) => tab));
   const open = (k) => {
     views.forEach(({ element, tab }, n) => {
@@ -28,15 +53,14 @@ async function start() {
       tab.setAttribute("tabindex", n === k ? 0 : -1);
     });
     if (views[k].element.shown) views[k].element.shown();
+    hint = HINTS[VIEWS[k][0]];
+    tell();
     history.replaceState(null, "", `#${VIEWS[k][0]}`);
   };
   const reasons = new Reasons(program, open);
   main.append(reasons.element);
   document.getElementById("theme").before(reasons.button);
-  selection.watchers.push(() => {
-    const words = selection.set.length ? program.describe(selection.set) : "";
-    status.textContent = selection.held ? `held: ${words} (Escape lets go)` : words;
-  });
+  selection.watchers.push(() => tell());
   document.getElementById("theme").addEventListener("click", () => switchTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   document.getElementById("help").addEventListener("click", () => document.getElementById("keys").showModal());
   addEventListener("keydown", (event) => {

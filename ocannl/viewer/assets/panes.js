@@ -70,9 +70,10 @@ class Pane {
     if (this.lit.has(line)) kind.push(this.lit.get(line) ? "strong" : "weak");
     if (line === this.at) kind.push("at");
     const number = this.text.numbers ? this.text.numbers[line] : line + 1;
+    const linked = this.text.numbers && this.text.sets[line].length ? " linked" : "";
     return make("div", { class: kind.join(" "), "data-line": line, id: `${this.id}-${line}`, role: "option",
       "aria-selected": line === this.at, "aria-setsize": this.text.lines.length, "aria-posinset": line + 1 },
-      make("span", { class: "no" }, `${number}`), ...coloured(this.text.lines[line], this.text.level));
+      make("span", { class: `no${linked}` }, `${number}`), ...coloured(this.text.lines[line], this.text.level));
   }
 
   paintMap() {
@@ -156,6 +157,9 @@ class Pane {
   }
 }
 
+// The levels in the order in which they are shown where not all can be read side by side, and what a text needs.
+const FIRST = ["python", "texpr", "loops", "machine code", "assign", "llvm"], READABLE = 380;
+
 function codeView(program) {
   const sources = program.sources.map((text) => ({ title: text.name, text }));
   const stages = program.stageTexts.map((text, k) => ({
@@ -164,14 +168,17 @@ function codeView(program) {
   const choices = [...sources, ...stages], before = sources.length;
   const last = (level) => program.stages.findLastIndex((stage) => stage.level === level);
   const inferred = program.stages.findIndex((stage) => stage.name === "infer-projections");
-  const shown = [sources.length ? 0 : -1, before + Math.max(0, inferred), ...["assign", "loops", "llvm", "machine code"].map((level) => before + last(level))];
+  // The file that most of the program comes from.
+  const most = sources.reduce((best, one, k) => (one.text.sets.flat().length > sources[best].text.sets.flat().length ? k : best), 0);
+  const shown = [sources.length ? most : -1, before + Math.max(0, inferred), ...["assign", "loops", "llvm", "machine code"].map((level) => before + last(level))];
   const panes = shown.filter((k) => k >= 0).map((k, n) => new Pane(choices, k, n === (sources.length ? 1 : 0)));
   const box = make("div", { class: "panes" }, ...panes.map((pane) => pane.element));
+  const shownLevels = shown.filter((n) => n >= 0).map((n) => choices[n].text.level || "text");
   const toggles = panes.map((pane, k) => {
     const input = make("input", { type: "checkbox", onchange: () => { pane.element.hidden = !input.checked; pane.element.style.display = input.checked ? "" : "none"; } });
-    input.checked = innerWidth > 1200 || k < 4;
+    input.checked = FIRST.indexOf(shownLevels[k]) < Math.max(2, Math.floor(innerWidth / READABLE));
     pane.element.style.display = input.checked ? "" : "none";
-    return make("label", {}, input, ` ${choices[shown.filter((n) => n >= 0)[k]].text.level || "text"}`);
+    return make("label", {}, input, ` ${shownLevels[k]}`);
   });
   const middle = panes[sources.length ? 1 : 0];
   const label = make("output", {});
@@ -187,6 +194,13 @@ function codeView(program) {
   const bar = make("div", { class: "bar" }, make("span", {}, "pass"), slider, label, ...toggles);
   const element = make("div", { class: "view" }, bar, box);
   element.step = (by) => move(+slider.value + by);
+  // At first, a source is shown from the first of its lines that the program comes from.
+  element.shown = () => {
+    for (const { text, scroller } of element.begun ? [] : panes) {
+      if (text.numbers) scroller.scrollTop = Math.max(0, text.sets.findIndex((set) => set.length) - 3) * ROW;
+    }
+    element.begun = true;
+  };
   move(Math.max(0, inferred));
   return element;
 }

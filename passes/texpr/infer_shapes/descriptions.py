@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -26,6 +27,14 @@ from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.slices import positions_text
 from ocannl.dialects.texpr.uniform import UniformOp
+
+# The characters of an operation as messages show it whole.
+MOST_SHOWN = 60
+
+
+def shortened(text: str) -> str:
+    """The text of an operation, of which a long spec is left out: it stands at the user's line."""
+    return re.sub(r'"[^"]*"', "...", text) if len(text) > MOST_SHOWN else text
 
 
 def tensor_name(value: SSAValue) -> str:

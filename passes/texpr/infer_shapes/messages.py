@@ -17,7 +17,7 @@ from ocannl.dialects.shapes.spec import RowSpec
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, DataOp, ParamOp, RangeOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
-from ocannl.passes.texpr.infer_shapes.descriptions import describe, tensor_name
+from ocannl.passes.texpr.infer_shapes.descriptions import describe, shortened, tensor_name
 from ocannl.passes.texpr.infer_shapes.errors import (
     MORE_AXES,
     OTHER_COUNTS,
@@ -28,9 +28,6 @@ from ocannl.passes.texpr.infer_shapes.errors import (
 from ocannl.passes.texpr.infer_shapes.hints import hint_for
 from ocannl.passes.texpr.infer_shapes.sides import Side
 from ocannl.passes.texpr.infer_shapes.terms import LeafKind
-
-# The characters of an operation that a message begins with.
-MOST_SHOWN = 60
 
 # The letters from which on a word in a spec may be meant as a name.
 SHORTEST_NAME = 3
@@ -86,18 +83,13 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf, within: st
         sides = [_as_user_knows(side, at, shape_of) for side in sides]
         sides.sort(key=lambda side: inside.find(tensor_name(side.value)) % (len(inside) + 1))
     clash = str(error) if origin is None else _clash(error, origin, sides, shape_of, inside is None)
-    lines = [at_line(at, f"shapes do not fit in `{inside or _short(describe(at))}`: {clash}")]
+    lines = [at_line(at, f"shapes do not fit in `{inside or shortened(describe(at))}`: {clash}")]
     lines += [line for side in sides for line in _side_lines(side, shape_of, _is_of_sizes(error))]
     others = _operations(error.because, at)
     elsewhere = [other for other in others if location_text(other) != location_text(at)]
     lines += [f"  because of {line}" for line in _because(elsewhere, inside is None)]
     hint = hint_for(error, [at, *others], sides, shape_of, is_users=inside is None)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
-
-
-def _short(text: str) -> str:
-    """The text of an operation, of which a long spec is left out: it stands at the user's line."""
-    return re.sub(r'"[^"]*"', "...", text) if len(text) > MOST_SHOWN else text
 
 
 def _as_user_knows(side: Side, at: Operation, shape_of: ShapeOf) -> Side:

@@ -158,7 +158,9 @@ def test_nodes_of_a_routine():
     assert step.why(tensors["w"]).answer == "`layer.w` has memory that stays between runs: parameter"
     assert len(step.why(tensors["w"]).lines) >= 2
     virtual = next(row.split()[0] for row in step.memory().splitlines() if " virtual " in row)
-    assert step.why(virtual).answer.startswith(f"`{virtual}` has no memory: computed where it is used: ")
+    assert step.why(virtual).answer.startswith(
+        f"`{virtual}` (layer.w @ x) has no memory: computed where it is used: "
+    )
     assert all(line.text.startswith("its expression is part of the nest") for line in step.why(virtual).lines)
     with pytest.raises(oc.OcannlError, match="no node `other`; there are"):
         step.why("other")

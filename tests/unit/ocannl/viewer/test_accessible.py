@@ -62,6 +62,11 @@ def test_colours_can_be_told_apart(theme: str):
 
 # The text of each view with its contrast, computed as it is shown.
 CONTRASTS = (SCRIPTS / "contrasts.js").read_text("utf-8")
+# What stands in the bars above the views: its text, left, right, top and bottom.
+PLACES = """[...document.querySelectorAll("header :is(button, span, h1)")].map((one) => {
+  const { left, right, top, bottom } = one.getBoundingClientRect();
+  return [one.textContent, left, right, top, bottom];
+})"""
 # The element that has the focus: what it is, where it is, and whether one sees that it has it.
 FOCUSED = (SCRIPTS / "focused.js").read_text("utf-8")
 
@@ -218,6 +223,25 @@ def test_arrows_move_between_views_nests_marks_and_tiles(page: Page):
     first = page.run(FOCUSED)["words"]
     page.press("ArrowRight")
     assert page.run(FOCUSED)["words"] != first
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize("width", [360, 420, 800])
+def test_a_narrow_window_has_all_buttons(page: Page, path: Path, width: int):
+    """None of them is outside of the window or behind another."""
+    page.size(width, 900)
+    page.open(path)
+    try:
+        found = page.run(PLACES)
+        assert len(found) >= 9
+        for name, left, right, *_ in found:
+            assert 0 <= left <= right <= width, name
+        for k, (name, left, right, top, bottom) in enumerate(found):
+            for other, left2, right2, top2, bottom2 in found[:k]:
+                apart = right <= left2 or right2 <= left or bottom <= top2 or bottom2 <= top
+                assert apart, f"{name} and {other}"
+    finally:
+        page.size(1600, 900)
 
 
 @NEEDS_BROWSER

@@ -103,6 +103,35 @@ def test_proofs_are_those_that_a_tensor_gives(tmp_path: Path):
     assert {data["files"][file]["name"] for file in lines[::3]} == {__file__}
 
 
+def graph_of(code: oc.Code, folder: Path) -> list[dict[str, Any]]:
+    return data_of(code.view(folder / "step.html"))["graph"]
+
+
+def test_the_graph_has_a_loss_beside_blocks_and_masks_where_they_are_first_used(tmp_path: Path):
+    ids = oc.data(np.zeros((2, 5), np.int32), axes="bb", label="ids")
+    embed, decode = nn.embedding(num=7, dim=8), nn.decoder_only(2, 2, 4, 4, 16)
+    loss = nn.cross_entropy(embed.w @ decode(embed(ids)), ids).named("loss")
+    graph = graph_of(train.grad_update(loss), tmp_path)
+    of = {node["name"]: node for node in graph}
+    assert of["loss"]["block"] == ""
+    assert of["causal_mask"]["block"].startswith("decoder.layer1")
+    assert not any(node["does"].startswith("min=") for node in graph), (
+        "checks of ids are no part of the model"
+    )
+    for node in graph:
+        layers = {graph[k]["block"][:14] for k in node["operands"]}
+        assert "decoder.layer1" not in node["block"] or "decoder.layer2" not in layers
+
+
+def test_the_graph_links_all_results_of_a_loop(tmp_path: Path):
+    xs, h0 = oc.data(np.ones((5, 4, 3)), axes="bbo", label="xs"), oc.data(np.zeros((5, 3)), label="h0")
+    ys, last = oc.scan(lambda h, x: (h + x, h * x), h0, xs)
+    graph = graph_of(oc.forward((ys.sum() + last.sum()).named("total")), tmp_path)
+    loop = next(k for k, node in enumerate(graph) if node["op"] == "scan")
+    read = [shape for n in graph for k, shape in zip(n["operands"], n["given"], strict=True) if k == loop]
+    assert sorted(read) == ["5,4|3", "5|3"]
+
+
 def test_times_are_those_of_the_profile(tmp_path: Path):
     step = compiled()
     step.profile(runs=2)
@@ -215,6 +244,7 @@ const seen = document.body.dataset, press = (key, on = document.body) =>
 const wait = setInterval(() => {
   if (!seen.ready) return;
   clearInterval(wait);
+  for (const box of document.querySelectorAll(".bar input[type=checkbox]")) if (!box.checked) box.click();
   const panes = [...document.querySelectorAll(".pane")], source = panes[0].querySelector(".scroll");
   const rows = [...source.querySelectorAll(".row")];
   rows.find((row) => row.textContent.includes("named(")).click();
@@ -222,6 +252,8 @@ const wait = setInterval(() => {
   seen.why = document.getElementById("why").textContent.includes("has the shape");
   seen.lit = panes.map((pane) => pane.querySelectorAll(".row.strong, .row.weak").length).join();
   press("Escape");
+  seen.hint = document.getElementById("status").textContent;
+  seen.summary = document.getElementById("target").textContent;
   seen.left = document.querySelectorAll(".row.strong, .row.weak").length;
   const slider = document.querySelector("input[type=range]"), before = +slider.value;
   press("]");
@@ -230,6 +262,7 @@ const wait = setInterval(() => {
   const views = [];
   for (const key of ["2", "3", "4", "5", "1"]) {
     press(key);
+    if (key === "3") seen.nest = document.querySelector(".list [aria-current=true] span").textContent;
     const view = [...document.querySelectorAll(".view")].find((one) => !one.hidden);
     views.push(view.querySelectorAll("svg .mark, svg rect, .row").length > 0);
   }
@@ -262,11 +295,13 @@ def test_in_a_browser(tmp_path: Path):
         if "done" in seen:
             break
     assert seen["done"] == "true"
-    assert seen["status"].startswith("held: ")
-    assert "loss at test_page.py:" in seen["status"]
+    assert re.fullmatch(r"held: loss, .* at test_page\.py:\d+ \(Escape lets go\)", seen["status"])
     assert all(int(count) > 0 for count in seen["lit"].split(","))
     assert seen["why"] == "true"
     assert seen["left"] == "0"
+    assert seen["hint"].startswith("One program at all levels.")
+    assert re.fullmatch(r"\d+ kernels, [\d.]+ kB, [\d.]+ [mu]s, [\w-]+", seen["summary"])
+    assert "n3" not in seen["nest"]
     assert seen["moved"] == "1"
     assert "lines changed" in seen["changed"] or "of" in seen["changed"]
     assert seen["views"] == ",".join(["true"] * 5)
