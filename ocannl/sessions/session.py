@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -114,12 +113,12 @@ class Session:
         return self._random(shape, seed)
 
     def bernoulli_mask(self, keep: Any, shape: tuple[int, ...], seed: int | None = None) -> Tensor:
-        """1 with the probability `keep`, else 0; also called `bernoulliMask`."""
+        """1 with the probability `keep`, else 0."""
         drawn = self._random(shape, seed)
         with self._mode():
             return self._held(drawn < keep)
 
-    rand_uniform, randUniform, bernoulliMask = uniform, uniform, bernoulli_mask
+    rand_uniform = uniform
 
     def _random(self, shape: tuple[int, ...], seed: int | None) -> Tensor:
         number = next(self._draws) if seed is None else seed
@@ -221,21 +220,37 @@ class Session:
         with self._mode():
             return self._held(stop_gradient(tensor))
 
-    def __getattr__(self, name: str) -> Callable[..., Tensor]:
-        """An operation by its name, with underscores or as in Lean: `s.log_softmax`, `s.logSoftmax`."""
+    def __getattr__(self, name: str) -> Any:
+        """An operation by its name, or anything else by Lean's: `s.log_softmax`, `s.logSoftmax`,
+        `s.backwardWithSeed`.
+        """
         if name.startswith("_"):
             raise AttributeError(name)
-        operation = OPERATIONS.get(re.sub("([A-Z])", r"_\1", name).lower())
-        if operation is None:
+        own = NAMES.get(_letters(name))
+        if own is None:
             raise AttributeError(
                 f"a session has no operation {name!r}; it has {', '.join(sorted(OPERATIONS))}"
             )
+        if own not in OPERATIONS:
+            return getattr(self, own)
+        operation = OPERATIONS[own]
 
         def apply(*args: Any, **options: Any) -> Tensor:
             with self._mode():
                 return self._held(operation(*args, **options))
 
         return apply
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *OPERATIONS})
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+NAMES = {_letters(name): name for name in (*vars(Session), *OPERATIONS) if not name.startswith("_")}
+"""Methods and operations by their letters, as Lean's names have no underscores."""
 
 
 def _contents(values: ArrayLike) -> Array:

@@ -264,6 +264,18 @@ def test_steps(kind: str):
         np.testing.assert_allclose(found[0][3 * step - 1], value)
 
 
+def test_methods_have_the_names_of_lean_too():
+    s = oc.Session()
+    for theirs, ours in (
+        ("backwardWithSeed", s.backward_with_seed),
+        ("sgdStep", s.sgd_step),
+        ("adamWStep", s.adamw_step),
+        ("randUniform", s.rand_uniform),
+    ):
+        assert getattr(s, theirs) == ours
+    assert {"log_softmax", "sgd_step"} <= {*dir(s)}
+
+
 def test_random_numbers():
     one, same, other = (oc.Session(b, seed=n) for b, n in (("eager", 1), ("compiled", 1), ("eager", 2)))
     drawn = [s.value(s.uniform((50,))) for s in (one, same, other)]
