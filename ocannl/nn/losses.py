@@ -144,25 +144,25 @@ def _binary_cross_entropy(logits: oc.Tensor, target: oc.Tensor) -> tuple[oc.Tens
     return value, lambda cotangent: (cotangent * (oc.sigmoid(logits) - target), -cotangent * logits)
 
 
-def mse(a: oc.Tensor, b: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
+def mse(a: oc.Tensor, b: oc.TensorLike, *, reduction: str = "mean") -> oc.Tensor:
     """The squared difference, its mean over all elements."""
     difference = _difference(a, b)
     return reduced(difference * difference, reduction)
 
 
-def _difference(a: oc.Tensor, b: oc.Tensor) -> oc.Tensor:
+def _difference(a: oc.Tensor, b: oc.TensorLike) -> oc.Tensor:
     """`a - b`, of integers too, which could wrap around."""
     check_paired(a, b)
     difference = a - b
     return floats(a) - floats(b) if is_integer(oc.as_tensor(difference).ir_value) else difference
 
 
-def l1(a: oc.Tensor, b: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
+def l1(a: oc.Tensor, b: oc.TensorLike, *, reduction: str = "mean") -> oc.Tensor:
     """The absolute difference, its mean over all elements."""
     return reduced(oc.abs(_difference(a, b)), reduction)
 
 
-def huber(a: oc.Tensor, b: oc.Tensor, *, delta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
+def huber(a: oc.Tensor, b: oc.TensorLike, *, delta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
     """Half the squared difference up to `delta`, beyond it `delta * (difference - delta / 2)` (Huber, 1964);
     the mean over all elements.
     """
@@ -172,7 +172,7 @@ def huber(a: oc.Tensor, b: oc.Tensor, *, delta: float = 1.0, reduction: str = "m
     return reduced(near * (distance - 0.5 * near), reduction)
 
 
-def smooth_l1(a: oc.Tensor, b: oc.Tensor, *, beta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
+def smooth_l1(a: oc.Tensor, b: oc.TensorLike, *, beta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
     """`huber` with `delta=beta`, divided by `beta`: the absolute difference less a half of `beta` beyond it
     (Girshick, 2015). With `beta` 0 it is `l1`.
     """

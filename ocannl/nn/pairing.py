@@ -9,7 +9,7 @@ import ocannl as oc
 from ocannl.program.location import here
 
 
-def check_paired(a: oc.Tensor, b: oc.Tensor) -> None:
+def check_paired(a: oc.TensorLike, b: oc.TensorLike) -> None:
     """Raises `ShapeError` where the batch axes of one are as many elements as the output axes of the other,
     as far as both are known: each of these would meet each of those.
     """
