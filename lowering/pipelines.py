@@ -47,6 +47,7 @@ from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.overlap_collectives import OverlapCollectivesPass
 from ocannl.passes.loops.pad_rows import PadRowsPass
+from ocannl.passes.loops.peel_borders import PeelBordersPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
@@ -144,6 +145,7 @@ ON_CPU: tuple[PipelinePass, ...] = (
     WinogradPass,
     TileAndFusePass,
     SchedulePass,
+    PeelBordersPass,
     UnfoldLayersPass,
     HoistFromLoopsPass,
     OverlapCollectivesPass,

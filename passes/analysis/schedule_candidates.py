@@ -230,10 +230,27 @@ class Chooser:
         found = [rows_that_stay(a.bytes * a.strides[name], self.target) for a in along]
         return max(1, min(found, default=1))
 
-    def row_distance(self, name: str) -> int:
-        """The distance in memory between the rows of a tile, by which ties between tiles are broken."""
+    def row_distance(self, name: str) -> tuple[bool, int]:
+        """The distance in memory between the rows of a tile, by which ties between tiles are broken; last
+        come positions of windows that overlap and move by larger steps: borders of an image may split these.
+        """
         assert self.dominant is not None
-        return max([abs(access.strides.get(name, 0)) for access in self.dominant.accesses], default=0)
+        strides = [abs(access.strides.get(name, 0)) for access in self.dominant.accesses]
+        return self.is_stepping(name), max(strides, default=0)
+
+    def is_stepping(self, name: str) -> bool:
+        """Whether windows that overlap, along which a sum of products runs, move along a variable by steps of
+        more than one element.
+        """
+        assert self.dominant is not None
+        op = self.dominant.op
+        assert isinstance(op, ReduceOp)
+        return is_contraction(op) and any(
+            1 < abs(index.coefficient(name)) < size * abs(index.coefficient(offset))
+            for access in self.dominant.accesses
+            for index in access.op.indices.data
+            for offset, size in op.space.data
+        )
 
     def is_apart(self, *loops: str) -> bool:
         """Whether points that differ only in these loops never store to the same cell."""

@@ -19,14 +19,31 @@ loops.func @deep {
   }
 }
 
-// Of 32 larger images each stays in the cache while all panels are read for it.
-// CHECK: loops.nest "y" {{.*}} order = (b, o_panel, o, h, w)
+// Of 32 larger images a few rows stay in the cache while all panels are read for them. Tiles have their rows along the batch, as
+// borders may split positions of windows that overlap and move by larger steps; those of other windows lie in a row.
+// CHECK: loops.nest "y" {{.*}} order = (h, o_panel, o, w, b), {{.*}} rows = b : 8
 loops.func @wide {
   %x = assign.node "x" on_device : memref<32x17x17x256xf32>
   %k = assign.node "k" on_device : memref<256x3x3x256xf32>
   %y = assign.node "y" on_device : memref<32x8x8x256xf32>
   loops.nest "y" (b = 32, h = 8, w = 8, o = 256) {
     %s = loops.reduce add (i = 3, j = 3, c = 256) : f32 {
+      %a = loops.load %x[b, 2*h + i, 2*w + j, c]
+      %c = loops.load %k[o, i, j, c]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %s, %y[b, h, w, o]
+  }
+}
+
+// CHECK: loops.nest "y" {{.*}} rows = w : 8
+loops.func @apart {
+  %x = assign.node "x" on_device : memref<32x16x16x256xf32>
+  %k = assign.node "k" on_device : memref<256x2x2x256xf32>
+  %y = assign.node "y" on_device : memref<32x8x8x256xf32>
+  loops.nest "y" (b = 32, h = 8, w = 8, o = 256) {
+    %s = loops.reduce add (i = 2, j = 2, c = 256) : f32 {
       %a = loops.load %x[b, 2*h + i, 2*w + j, c]
       %c = loops.load %k[o, i, j, c]
       %p = arith.mulf %a, %c : f32
