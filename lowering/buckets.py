@@ -33,17 +33,19 @@ class SmallSum:
 
     gather: assign.CollectiveOp
     sum: assign.AccumOp
+    layer: int | None = None
+    """The layer to which it belongs, of a routine with equal layers: their exchanges stay apart."""
 
     @staticmethod
-    def of(steps: Sequence[Operation]) -> list[SmallSum]:
+    def of(steps: Sequence[Operation], layer: int | None = None) -> list[SmallSum]:
         """The small sum that the steps of a collective are, if they are one."""
         match steps:
             case [assign.CollectiveOp() as gather, assign.AccumOp(accum=StringAttr()) as sum] if (
                 gather.kind.data == "all_gather"
             ):
-                return [SmallSum(gather, sum)]
+                return [SmallSum(gather, sum, layer)]
             case [*_, assign.CollectiveOp() as scatter, assign.AccumOp(accum=StringAttr()) as sum]:
-                found = SmallSum(scatter, sum)
+                found = SmallSum(scatter, sum, layer)
                 return [found] if found.bytes < FEW_BYTES else []
             case _:
                 return []
@@ -81,9 +83,9 @@ class SmallSum:
         return self.ranks * self.cells * element_bytes(self.source)
 
     @property
-    def kind(self) -> tuple[str, str, Attribute]:
+    def kind(self) -> tuple[str, str, Attribute, int | None]:
         """Sums of one kind can share an exchange."""
-        return self.gather.kind.data, self.gather.mesh.data, element_type(self.source)
+        return self.gather.kind.data, self.gather.mesh.data, element_type(self.source), self.layer
 
 
 @dataclass

@@ -30,14 +30,17 @@ class SmallGather:
 
     exchange: assign.CollectiveOp
     unpacking: tuple[assign.AccumOp, ...]
+    layer: int | None = None
+    """The layer to which it belongs, of a routine with equal layers: their exchanges stay apart."""
 
     @staticmethod
-    def of(steps: Sequence[Operation]) -> list[SmallGather]:
+    def of(steps: Sequence[Operation], layer: int | None = None) -> list[SmallGather]:
         """The small gather that the steps of a collective are, if they are one."""
         match steps:
             case [assign.CollectiveOp() as exchange, *unpacking] if exchange.kind.data == "all_gather":
                 target = exchange.arrays[0]
-                found = SmallGather(exchange, tuple(op for op in unpacking if isinstance(op, assign.AccumOp)))
+                reading = tuple(op for op in unpacking if isinstance(op, assign.AccumOp))
+                found = SmallGather(exchange, reading, layer)
                 few = math.prod(memref_shape(target)) * element_bytes(target) < FEW_BYTES
                 return [found] if few and len(found.unpacking) == len(unpacking) else []
             case _:
@@ -91,6 +94,10 @@ class Bucket:
     """The steps that run before the exchange, as they compute what is gathered."""
     since: list[Placed] = field(default_factory=list["Placed"])
     """The others since the first, which is among them."""
+
+    @property
+    def layer(self) -> int | None:
+        return self.gathers[0].layer
 
     @property
     def sources(self) -> dict[SSAValue, SmallGather]:
@@ -158,7 +165,7 @@ class Gathering:
     def _join(self, each: SmallGather, at: int, last: dict[tuple[str, Attribute], Bucket]) -> None:
         """Adds a gather to the last bucket of its kind, or begins another one."""
         bucket = last.get(each.kind)
-        moved = None if bucket is None else bucket.needed(each)
+        moved = None if bucket is None or bucket.layer != each.layer else bucket.needed(each)
         if bucket is None or moved is None or not self.moved.isdisjoint(moved):
             last[each.kind] = Bucket(at, [each])
             self.buckets.append(last[each.kind])

@@ -16,7 +16,6 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
-from ocannl.dialects.ir.errors import at_line
 from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import check_origins, without_origins
@@ -25,7 +24,6 @@ from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES, SHARED_BYTES, WARPGROUP_ARCH
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
-from ocannl.dialects.texpr.collectives import CollectiveOp
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
@@ -282,16 +280,13 @@ def run_passes(
 def applied(passes: Sequence[ModulePass], ctx: Context, module: ModuleOp) -> Iterator[int]:
     """Runs passes in order, and yields the number of each when it has run.
 
-    Where folded layers cannot be unfolded, those since are run again, on layers that are not folded: where
-    ranks exchange something, this is known at once.
+    Where folded layers cannot be unfolded, those since are run again, on layers that are not folded.
     """
     at, folded_at, unfolded = 0, -1, list[Operation]()
     while at < len(passes):
         before = operations_of(module.body.block)
         try:
             passes[at].apply(ctx, module)
-            if type(passes[at]) is PartitionPass and folded_at >= 0:
-                check_exchanges(module)
             if isinstance(passes[at], FoldLayersPass) and operations_of(module.body.block) != before:
                 folded_at, unfolded = at, before
         except IrregularLayers:
@@ -303,11 +298,3 @@ def applied(passes: Sequence[ModulePass], ctx: Context, module: ModuleOp) -> Ite
             at, folded_at = folded_at, -1
         yield at
         at += 1
-
-
-def check_exchanges(module: ModuleOp) -> None:
-    """Raises `IrregularLayers` where ranks exchange something: several layers do so at once."""
-    for routine in module.body.block.ops:
-        for op in routine.regions[0].block.ops if routine.regions else ():
-            if isinstance(op, CollectiveOp):
-                raise IrregularLayers(at_line(op, "layers that exchange something are not unfolded"))

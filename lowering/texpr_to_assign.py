@@ -33,6 +33,7 @@ from ocannl.lowering.collectives import CollectiveSteps
 from ocannl.lowering.expression_nodes import OF_COLLECTIVES, ExpressionNodes, memory_of
 from ocannl.lowering.gather_buckets import Gathering, SmallGather
 from ocannl.lowering.wide_values import wide_values
+from ocannl.passes.analysis.layers import ALL_LAYERS, Layers, equal_layers
 from ocannl.passes.analysis.projection import Projection, pointwise, whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
@@ -71,6 +72,8 @@ class Lowering(ExpressionNodes):
     clock: int = 0
     memory_written: int = 0
     mesh: IndicesAttr | None = None
+    layers: Layers | None = None
+    """The layers that are equal, if there are any."""
     small_sums: list[SmallSum] = field(default_factory=list[SmallSum])
     small_gathers: list[SmallGather] = field(default_factory=list[SmallGather])
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -251,10 +254,11 @@ class Lowering(ExpressionNodes):
         lowered.add(op, node, self.node(op.tensor))
         for step in lowered.steps:
             self._emit(op, step)
+        layer = None if self.layers is None else self.layers.number(hint)
         if isinstance(op, AllGatherOp):
-            self.small_gathers += SmallGather.of(lowered.steps)
+            self.small_gathers += SmallGather.of(lowered.steps, layer)
         else:
-            self.small_sums += SmallSum.of(lowered.steps)
+            self.small_sums += SmallSum.of(lowered.steps, layer)
 
     def _whole(self, value: SSAValue) -> tuple[Map, Space]:
         return whole(shape_of(value).memory_sizes, dict(self.indices))
@@ -463,6 +467,10 @@ class LowerTexprToAssignPass(ModulePass):
             if isinstance(routine, texpr.TexprRoutineOp):
                 bodies: list[assign.AssignRoutineOp] = []
                 name, indices = routine.sym_name.data, routine.indices.data
-                lowering = Lowering(routine.body.block, name, indices, bodies, mesh=routine.mesh)
-                lowered = lowering.run(dict(routine.attributes), routine.location)
+                lowering = Lowering(
+                    routine.body.block, name, indices, bodies, mesh=routine.mesh, layers=equal_layers(routine)
+                )
+                attributes = {**routine.attributes}
+                attributes.pop(ALL_LAYERS, None)
+                lowered = lowering.run(attributes, routine.location)
                 Rewriter.replace_op(routine, [*bodies, lowered])

@@ -12,7 +12,7 @@ from ocannl.execute.plan import Plan
 from ocannl.execute.planned_collectives import CollectivePlanner, FoundCollective, called, found_in
 from ocannl.execute.planned_memory import memory_of
 from ocannl.execute.planned_messages import messages_of
-from ocannl.lowering.pipelines import for_target, passes_until, run_passes
+from ocannl.lowering.pipelines import WithOptions, for_target, passes_until, run_passes
 from ocannl.passes.analysis.nests import uncalled
 from ocannl.passes.analysis.roofline import StepWork, works_of
 from ocannl.passes.analysis.target import DEFAULT_TARGET
@@ -79,8 +79,9 @@ class _Planning:
         self.program = extract(code.statements, self.name)
         check_axes(self.program.routine, mesh.sizes)
         self.program.routine.set_mesh(mesh.program_axes)
-        # Programs with collectives are compiled with all of their layers.
-        passes = [p for p in passes_until(PIPELINE, "loops") if p is not FoldLayersPass]
+        # All layers are counted; small exchanges are shared within each, as where layers are folded.
+        keeping = WithOptions(FoldLayersPass, (("keep", True),))
+        passes = [keeping if p is FoldLayersPass else p for p in passes_until(PIPELINE, "loops")]
         run_passes(
             self.program.module,
             for_target(passes, chosen_target(None, DEFAULT_TARGET)),

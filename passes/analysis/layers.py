@@ -22,6 +22,8 @@ from ocannl.passes.analysis.names import JOINED
 
 # The attribute of a routine whose layers are folded.
 ATTRIBUTE = "layers"
+# The attribute of a routine that has all of its equal layers.
+ALL_LAYERS = "all_layers"
 # The layers that stay at each end, so that the transition between equal layers is compiled too.
 ENDS = 2
 # The numbers, among those that stay, of the last layer before those left out and of the first one after them.
@@ -65,6 +67,14 @@ class Layers:
         row, level = self.places.get(stem, ((), 0))
         return row, level, label[len(stem) :]
 
+    def number(self, label: str) -> int | None:
+        """The layer of a label, counting those left out; None for a label of no layer."""
+        return next((self.numbers[stem] for stem in stems(label) if stem in self.numbers), None)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {label: number for row in self.rows for number, label in enumerate(row) if label}
+
     def level(self, label: str) -> int | None:
         """The layer of a label in the routine, not counting those left out; None for a label of no layer."""
         row, level, _ = self.origin(label)
@@ -88,14 +98,23 @@ def folded_layers(routine: RoutineOp) -> Layers | None:
     """The layers that are left out of a routine; None if there are none. Raises `OcannlError` for a malformed
     attribute.
     """
-    found = routine.attributes.get(ATTRIBUTE)
+    return layers_in(routine, ATTRIBUTE)
+
+
+def equal_layers(routine: RoutineOp) -> Layers | None:
+    """The equal layers of a routine, whether some are left out or not; None if there are none."""
+    return layers_in(routine, ATTRIBUTE) or layers_in(routine, ALL_LAYERS)
+
+
+def layers_in(routine: RoutineOp, attribute: str) -> Layers | None:
+    found = routine.attributes.get(attribute)
     if found is None:
         return None
     rows = found.data if isa(found, ArrayAttr[ArrayAttr[StringAttr]]) else ()
     lengths = {len(row) for row in rows}
     if len(lengths) != 1 or min(lengths) <= 2 * ENDS:
         message = (
-            f"`{ATTRIBUTE}` has as many labels in each row, one for each of {2 * ENDS + 1} layers or more"
+            f"`{attribute}` has as many labels in each row, one for each of {2 * ENDS + 1} layers or more"
         )
         raise OcannlError(at_line(routine, message))
     return Layers(tuple(tuple(label.data for label in row) for row in rows))

@@ -1,4 +1,4 @@
-"""Structural equality of nests and groups: equal but for names, so that work on equal ones is done once."""
+"""Structural equality of steps: equal but for names, so that work on equal ones is done once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ocannl.dialects.ir.op_helpers import operands_of, operations_of
 from ocannl.dialects.loops.late_bodies import LateBody, Pattern, late_body
 
 # Properties for readers, on which nothing depends.
-NAMES = {"label", "why"}
+NAMES = {"label", "why", "summed", "gathered"}
 Words: TypeAlias = list[str | int]
 
 
 class StructuralNumbering:
-    """Numbers nests and groups: structurally equal ones get the same number.
+    """Numbers nests, groups and collectives: structurally equal ones get the same number.
 
     They may differ in labels, names of values, and the nodes, of equal types, that they use: everything that
     follows from one of them alone follows from the others.
@@ -45,8 +45,8 @@ class StructuralNumbering:
             words += (variable, size)
         met: list[SSAValue] = []
         self.read(step, words, met, {})
-        block = step.regions[0].block
-        nodes = [v for v in met if type(v.owner) is NodeOp and v.owner.parent is not block]
+        inside = [region.block for region in step.regions]
+        nodes = [v for v in met if type(v.owner) is NodeOp and v.owner.parent not in inside]
         return self.numbers.setdefault(tuple(words), len(self.numbers)), nodes
 
     def of_pattern(self, pattern: Pattern) -> tuple[int, list[SSAValue]]:

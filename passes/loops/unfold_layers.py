@@ -12,32 +12,26 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.hints import isa
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.late_locations import locate_late
 from ocannl.dialects.ir.op_helpers import copied
-from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.late_bodies import Pattern, late_copy
 from ocannl.passes.analysis.layered_origins import LayeredOrigins, settle
 from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import (
-    Opaque,
-    accesses,
-    all_steps,
-    declaration,
-    functions,
-    nodes,
-    steps,
-    used_nodes,
-)
+from ocannl.passes.analysis.nests import accesses, all_steps, declaration, functions, nodes, used_nodes
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
+# The properties of steps that name nodes.
+LABELS = {"label", "summed", "gathered"}
 # A character that cannot stand in the name of a value.
 OTHER_CHARACTER = re.compile(r"\W")
 
@@ -46,7 +40,7 @@ OTHER_CHARACTER = re.compile(r"\W")
 class LayerStep:
     """A step with its position, and the number of the last layer whose nodes it uses, if it uses any."""
 
-    step: NestOp | GroupOp
+    step: NestOp | GroupOp | CollectiveOp
     position: int
     level: int | None = None
 
@@ -56,6 +50,8 @@ class LayerStep:
 
     @cached_property
     def stored(self) -> set[SSAValue]:
+        if isinstance(self.step, CollectiveOp):
+            return {*self.step.written}
         return {op.node for op in accesses(self.step) if isinstance(op, StoreOp)}
 
     @cached_property
@@ -130,7 +126,7 @@ class Unfolder:
             if row[LAST] in declared and row[-FIRST] in declared
         }
         self.structures = StructuralNumbering()
-        self.views = [LayerStep(step, position) for position, step in enumerate(steps(func))]
+        self.views = [LayerStep(step, position) for position, step in enumerate(steps_of(func))]
         self.number_layers()
         self.runs = self.find_runs()
         self.copies: dict[SSAValue, list[SSAValue]] = {}
@@ -319,18 +315,24 @@ class Unfolder:
             copy = late_copy(pattern, dict(zip(pattern.own, there, strict=True)), locations)
         else:
             copy = copied(view.step, dict(zip(view.nodes, there, strict=True)), locations)
-            for node in nodes(copy):
+            for node in nodes(copy) if isinstance(copy, GroupOp) else ():
                 self.rename(node, distance)
         self.relabel(copy, distance)
         return copy
 
     def relabel(self, step: Operation, distance: int) -> None:
+        """Gives a step the names that it has in another layer."""
         for op in (step, *(step.nests if isinstance(step, GroupOp) else ())):
-            label = op.properties["label"]
-            assert isinstance(label, StringAttr)
-            found = self.layers.at(label.data, distance)
-            if found is not None:
-                op.properties["label"] = StringAttr(found)
+            for name in LABELS & op.properties.keys():
+                op.properties[name] = self.label_at(op.properties[name], distance)
+
+    def label_at(self, label: Attribute, distance: int) -> Attribute:
+        """A label, or several, `distance` layers later."""
+        if isa(label, ArrayAttr[StringAttr]):
+            return ArrayAttr([self.label_at(own, distance) for own in label])
+        assert isinstance(label, StringAttr)
+        found = self.layers.at(label.data, distance)
+        return label if found is None else StringAttr(found)
 
     def redirect(self, view: LayerStep) -> None:
         """Makes a step of the first layer after those left out use the nodes of the last of them."""
@@ -339,6 +341,16 @@ class Unfolder:
             for k, node in enumerate(op.operands):
                 if self.levels.get(node) == LAST:
                     op.operands[k] = self.at(node, self.left_out)
+
+
+def steps_of(func: FuncOp) -> Iterator[NestOp | GroupOp | CollectiveOp]:
+    """The steps, which can be copied for other layers. Raises `IrregularLayers` where there are loops, which
+    run functions of their own, and messages, which have numbers of their own.
+    """
+    for step in all_steps(func):
+        if isinstance(step, RepeatOp) or (isinstance(step, CollectiveOp) and step.message is not None):
+            raise irregular(step)
+        yield step
 
 
 def hint(label: str) -> str | None:
@@ -358,10 +370,10 @@ def irregular(op: Operation) -> IrregularLayers:
 
 @dataclass(frozen=True)
 class UnfoldLayersPass(ModulePass):
-    """Adds nests and nodes of the layers left out: copies of those of the last layer before them.
+    """Adds nests, collectives and nodes of the layers left out: copies of those of the last one before them.
 
     Raises `IrregularLayers` where that layer and the first one after are not equal any more, and where there
-    are loops or collectives.
+    are loops or messages between stages.
     """
 
     name = "unfold-layers"
@@ -370,8 +382,5 @@ class UnfoldLayersPass(ModulePass):
         for func in functions(op):
             layers = folded_layers(func)
             if layers is not None:
-                for step in all_steps(func):
-                    if isinstance(step, Opaque):
-                        raise irregular(step)
                 Unfolder(func, layers).run()
                 del func.attributes[ATTRIBUTE]

@@ -21,7 +21,7 @@ from ocannl.dialects.routine import MICROBATCH
 from ocannl.dialects.texpr import CommentOp, ConstantOp, MemoryOp, OfOp, ScanOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.analysis.final_shapes import check_shapes
-from ocannl.passes.analysis.layers import ATTRIBUTE, ENDS, LAST, Layers
+from ocannl.passes.analysis.layers import ALL_LAYERS, ATTRIBUTE, ENDS, LAST, Layers
 from ocannl.passes.texpr.fold_layers.layering import NO_LAYER, Layering, NumberedStatements
 
 # Fewer layers than this are compiled as they are.
@@ -245,14 +245,6 @@ class Folding:
         return following.tolist(), preceding.tolist()
 
 
-def is_divided(routine: TexprRoutineOp, statements: Iterable[Operation]) -> bool:
-    """Whether ranks of a mesh share memory or values. In code with derivatives they exchange something then,
-    such as sums of gradients, and layers that do are not unfolded.
-    """
-    has_ranks = any(ranks > 1 for ranks in routine.mesh_sizes.values())
-    return has_ranks and any("placement" in op.properties for op in statements)
-
-
 def is_number(op: Operation) -> bool:
     """Whether an operation computes a scalar from scalars: those of all layers become one expression where
     they are used, as the sum of all squares of gradients, so that layers differ from then on.
@@ -292,10 +284,12 @@ class FoldLayersPass(ModulePass):
 
     Two layers stay at each end; an attribute of the routine lists those left out. It applies to the only
     routine of a module, if it has no scans, and to six layers or more, which depend only on the layer before.
-    The original routine is replaced by its copy without the layers.
+    The original routine is replaced by its copy without the layers; with `keep` it stays, and an attribute of
+    it lists all of them.
     """
 
     name = "fold-layers"
+    keep: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = operations_of(op.body.block)
@@ -306,14 +300,16 @@ class FoldLayersPass(ModulePass):
         if MICROBATCH in ops[0].mesh_sizes or any(isinstance(inner, ScanOp) for inner in statements):
             return
         code = NumberedStatements(statements)
-        if code.is_differentiated and is_divided(ops[0], statements):
-            return
         for stretch in code.stretches:
             if stretch.stop - stretch.start < (LEAST_LAYERS - 1) * stretch.period:
                 continue
             boundary = code.boundary(stretch)
             folding = None if boundary is None else Folding(Layering(code, stretch, boundary))
-            if folding is not None and folding.is_possible():
+            if folding is None or not folding.is_possible():
+                continue
+            if self.keep:
+                ops[0].attributes[ALL_LAYERS] = Layers(folding.rows).attribute()
+            else:
                 ops[0].detach()
                 op.body.block.add_op(folding.folded(ops[0]))
-                return
+            return
