@@ -174,9 +174,11 @@ class ThreadEmitter(ThreadValues):
         return tuple(name for name in self.sizes if name in names and name not in self.fixed)
 
     def repeat(self, op: ForOp) -> None:
-        self.loop(op.space.data, partial(self.emit_ops, op.body.block.ops))
+        # Steps of a pipeline are long.
+        is_long = any(isinstance(inner, WaitOp) for inner in op.walk())
+        self.loop(op.space.data, partial(self.emit_ops, op.body.block.ops), 1 if is_long else UNROLLED)
 
-    def loop(self, space: Space, emit: Callable[[], None]) -> None:
+    def loop(self, space: Space, emit: Callable[[], None], unrolled: int = UNROLLED) -> None:
         """Runs code at every point of a space in turn."""
 
         def body(_: Sequence[str]) -> Sequence[str]:
@@ -184,7 +186,7 @@ class ThreadEmitter(ThreadValues):
             return ()
 
         if all(size for _, size in space):
-            self.run(space, (), "", body)
+            self.run(space, (), "", body, unrolled)
 
     def at(self, point: Point, body: Callable[[], None]) -> None:
         """Runs the body with register variables fixed at a point."""

@@ -1,7 +1,7 @@
 """A GPU of NumPy: runs the blocks of a kernel of PTX, with jumps, barriers and asynchronous copies.
 
-Threads that are at the same instruction go on together; of others those that are furthest behind are first,
-so that they meet again.
+Threads that are at the same instruction go on together; of others those that are furthest from the end are
+first, so that they meet again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from support.ptx.arithmetic import TYPES, compared, converted, elementwise, funn
 from support.ptx.async_copies import Copy
 from support.ptx.bulk_copies import Mbarrier
 from support.ptx.memory import WARP, Counts, Global, Shared, bank_turns, elements_of, sectors
+from support.ptx.order import distances
 from support.ptx.text import Address, Function, Instruction, Operand
 from support.ptx.warpgroups import Products, fence, run
 
@@ -93,6 +94,7 @@ class Machine:
         self.copies: list[Copy] = []
         self.products: Products | None = None
         self.starts = {0, *function.labels.values()}
+        self.distances = distances(function)
 
     def place_arrays(self, dynamic_bytes: int) -> int:
         """Gives addresses to shared arrays, a dynamic one last; returns how many bytes they take."""
@@ -117,7 +119,8 @@ class Machine:
                 self.open_barriers()
                 continue
             ready &= self.warps == self.warps[ready].max()
-            at = int(self.place[ready].min())
+            places = self.place[ready]
+            at = int(places[np.argmax(self.distances[places])])
             here = np.flatnonzero(ready & (self.place == at))
             self.active = self.everyone if len(here) == self.count else here
             self.run_from(at)
@@ -202,6 +205,7 @@ class Machine:
         result, name, *given = (str(operand).strip("()") for operand in op.operands)
         inner, callee = copy.copy(self), self.function.calls[name]
         inner.function, inner.starts = callee, {0, *callee.labels.values()}
+        inner.distances = distances(callee)
         values = [self.registers[place][self.active] for place in given]
         inner.registers = dict(zip(callee.parameters, values, strict=True))
         inner.count, inner.counts = len(self.active), None

@@ -50,7 +50,7 @@ class Instruction:
     is_looped: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Function:
     """A kernel, or a function that `calls` of such have by name, whose value is in `result`. Of shared arrays
     it has sizes and alignments.

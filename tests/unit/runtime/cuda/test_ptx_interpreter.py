@@ -74,6 +74,36 @@ $L__BB0_1:
     np.testing.assert_array_equal(found[:32], own[np.arange(32) ^ 1])
 
 
+def test_threads_meet_that_part_to_behind_a_loop():
+    """In each turn of it some jump to what stands behind, and back; a loop in it ends sooner for some."""
+    found, _ = run("""
+    mov.b32 %r2, 0;
+    mov.b32 %r3, 0;
+    setp.lt.u32 %p1, %r1, 16;
+$L__BB0_1:
+    @%p1 bra $L__BB0_4;
+$L__BB0_2:
+    mov.b32 %r4, 0;
+    bra $L__BB0_6;
+$L__BB0_5:
+    add.s32 %r4, %r4, 1;
+$L__BB0_6:
+    setp.lt.u32 %p2, %r4, %r1;
+    @%p2 bra $L__BB0_5;
+    shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;
+    add.s32 %r3, %r3, %r5;
+    add.s32 %r2, %r2, 1;
+    setp.lt.u32 %p3, %r2, 3;
+    @%p3 bra $L__BB0_1;
+    st.global.b32 [%rd2], %r3;
+    ret;
+$L__BB0_4:
+    add.s32 %r3, %r3, 100;
+    bra $L__BB0_2;""")
+    lanes = np.arange(32)
+    np.testing.assert_array_equal(found[:32], 3 * ((lanes ^ 1) + 100 * (lanes < 16)))
+
+
 def test_a_shuffle_needs_its_warp():
     with pytest.raises(AssertionError, match="shfl"):
         run("setp.lt.u32 %p1, %r1, 5; @%p1 bra $L1; shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;\n$L1: ret;")
