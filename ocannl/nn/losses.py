@@ -51,8 +51,20 @@ def nll(
         raise oc.ArgumentError("ignore_index is an id, and the target is a distribution")
     if factors is not None:
         log_probs = log_probs * factors
-    loss = -oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
+    loss = -_weighted(log_probs, target)
     return reduced(_smoothed(loss, log_probs, label_smoothing), reduction)
+
+
+def _weighted(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
+    """The sum over classes, weighted by a distribution."""
+    try:
+        return oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
+    except oc.ShapeError as error:
+        if not is_integer(target.ir_value):
+            raise
+        letters = "b" * len(target.shape)
+        message = f"{error}\n  hint: ids of classes have batch axes only, as of oc.data(ids, axes={letters!r})"
+        raise oc.ShapeError(message) from None
 
 
 def _factors(weight: oc.TensorLike | ArrayLike) -> oc.Tensor:
