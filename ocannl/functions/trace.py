@@ -25,7 +25,7 @@ from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.static_index import tagged
 from ocannl.program.tensor import Expression, Index, Tensor
 from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
-from ocannl.program.values import value_of
+from ocannl.program.values import value_of, values_of
 
 PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)
 """Results that are no tensors, and are returned as they are."""
@@ -62,7 +62,7 @@ def trace(
     2. None are ids: their axes are those of other arrays.
     3. As the first, where only arrays of floats have rows.
     4. Arrays with one number for each row of all others have a batch axis only.
-    5. All integers are ids, as the ends of the edges of a graph, if they only choose positions.
+    5. All integers are ids, as the ends of the edges of a graph, if they do little but choose positions.
 
     Raises `ShapeError` where no guess fits, `SpecError` for malformed specs, `ArgumentError` for results that
     are no values.
@@ -188,11 +188,21 @@ def _axes_of_integers(signature: Signature, axes: Mapping[str, str]) -> dict[str
 
 
 def _are_ids(found: Trace, paths: Container[str]) -> bool:
-    """Whether arguments are used as ids only, which are checked."""
+    """Whether nothing that has output or input axes meets arguments, or what is computed from them, point by
+    point: there they would be told apart by rows. Where they choose positions they are ids.
+    """
     leaves = zip(found.signature.leaves, found.inputs, strict=True)
-    inputs = {tensor.ir_value for (path, _), tensor in leaves if tensor is not None and path in paths}
-    users = [op for op in needed(found.code.statements) if not inputs.isdisjoint(op.operands)]
-    return all(value_of(op).id_checks for op in users)
+    ids = {tensor.ir_value for (path, _), tensor in leaves if tensor is not None and path in paths}
+    for op in needed(found.code.statements):
+        value = value_of(op)
+        if ids.isdisjoint(op.operands) or value.id_checks:
+            continue
+        if isinstance(op, texpr.ApplyOp) and op.logic is not None and op.logic.data in (".", "@"):
+            shapes = [Tensor(operand).shape for operand in values_of(op) if operand not in ids]
+            if any(isinstance(size, int) for shape in shapes for size in (*shape.output, *shape.input)):
+                return False
+        ids.add(value)
+    return True
 
 
 def _axes_of_columns(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:

@@ -63,8 +63,8 @@ def _weighted(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
         if not is_integer(target.ir_value):
             raise
         letters = "b" * len(target.shape)
-        message = f"{error}\n  hint: ids of classes have batch axes only, as of oc.data(ids, axes={letters!r})"
-        raise oc.ShapeError(message) from None
+        hint = f"ids of classes have batch axes only, as of oc.data(ids, axes={letters!r})"
+        raise oc.ShapeError(f"{error}\n  hint: {hint}") from None
 
 
 def _factors(weight: oc.TensorLike | ArrayLike) -> oc.Tensor:

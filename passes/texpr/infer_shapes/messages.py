@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
-from ocannl.dialects.shapes.spec import RowSpec
+from ocannl.dialects.shapes.spec import RowSpec, Slot
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, DataOp, ParamOp, RangeOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
@@ -31,6 +31,8 @@ from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
 # The letters from which on a word in a spec may be meant as a name.
 SHORTEST_NAME = 3
+
+MEMORY_ORDER: tuple[RowKind, ...] = ("batch", "output", "input")
 
 # The separator after each row in the text of a shape.
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
@@ -216,9 +218,7 @@ def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, shape: Shape) -> 
         return None
     wanted, name = _counted(len(row.axes), place.kind), tensor_name(place.value)
     own = f"{'at least ' if known.var else ''}{known.known}" if known.known else "none"
-    more = _letters(row, slot)
-    if not more and "|" not in slot and "->" not in slot:
-        more = _with_rows(names.output, shape, ", " if "," in spec else " ")
+    more = _letters(row, slot) or _in_rows(names, shape, ", " if "," in spec else " ")
     return f"its slot `{slot}` has {wanted}, `{name}` has {own}{more}"
 
 
@@ -229,12 +229,15 @@ def _letters(row: RowSpec, slot: str) -> str:
     return "; without a comma each letter is an axis" if row.axes and are_letters and has_word else ""
 
 
-def _with_rows(names: RowSpec, shape: Shape, between: str) -> str:
-    """The words for the names of all axes of a shape in one row: they are meant in the order of memory."""
-    rows = [shape.row(kind) for kind in ("batch", "output", "input")]
-    if not all(row.is_closed for row in rows) or len(names.axes) != sum(row.known for row in rows):
+def _in_rows(slot: Slot, shape: Shape, between: str) -> str:
+    """The words for the names of all axes of a shape in other rows: they are meant in the order of memory."""
+    rows = [shape.row(kind) for kind in MEMORY_ORDER]
+    named = [slot.rows[ROW_KINDS.index(kind)] for kind in MEMORY_ORDER]
+    names = [str(axis) for row in named for axis in row.axes]
+    is_closed = all(row.is_closed for row in rows) and all(row.var is None for row in named)
+    if not is_closed or len(names) != sum(row.known for row in rows):
         return ""
-    left = iter(map(str, names.axes))
+    left = iter(names)
     batch, output, inputs = (between.join(itertools.islice(left, row.known)) for row in rows)
     return f"; its axes are `{batch and f'{batch} | '}{inputs and f'{inputs} -> '}{output}`"
 

@@ -286,6 +286,20 @@ class TestSignatures:
         np.add.at(wanted, ends, rows[starts])
         np.testing.assert_array_equal(neighbours(rows, ends, starts), wanted)
 
+    def test_parts_of_ids_are_ids(self, ctx: oc.Context):
+        """As words, each of which is a question and the answer to the one before."""
+        table = np.eye(4)
+
+        @oc.function(ctx=ctx)
+        def loss(table: oc.Tensor, words: oc.Tensor) -> oc.Tensor:
+            each = nn.cross_entropy(table[words[:, :-1]], words[:, 1:], reduction="none")
+            return oc.mean(oc.where(oc.ne(words[:, 1:], 0), each, 0.0))
+
+        same, other = np.log(np.e + 3) - 1, np.log(np.e + 3)
+        np.testing.assert_allclose(
+            loss(table, np.array([[1, 1, 2, 0], [3, 2, 0, 0]])), (same + 2 * other) / 6
+        )
+
     def test_the_error_of_a_guess_is_told_beside_that_without_one(self, ctx: oc.Context):
         embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)
         loss = oc.function(lambda x, y: nn.cross_entropy(head(embed(x)), y[..., :1]), ctx=ctx)

@@ -282,3 +282,13 @@ texpr.routine @f {
 }
 
 // CHECK: its slot `e, a, row, i` has no batch axes, `w` has 2; its axes are `e, a | i -> row`
+
+// -----
+
+// Other rows than those of the tensor.
+texpr.routine @f {
+  %w = texpr.param "w" : !texpr.tensor<5, 4 | 3, f32>
+  %y = texpr.apply add= %w logic "b | i o => b" : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: its slot `b | i o` has 1 batch axis, `w` has 2; its axes are `b i | o`
