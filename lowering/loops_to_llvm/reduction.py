@@ -133,7 +133,9 @@ class Accumulation:
             self.nest.emit_ops(level.ops)
             return self.accumulate(inner, values)
 
-        unrolled = not inner and level.size <= UNROLLED
+        # The sums of sums of several points do not fit registers.
+        is_last = not inner and not any(isinstance(op, ReduceOp) for op in level.ops)
+        unrolled = is_last and level.size <= UNROLLED
         steps = points(level.size) if unrolled else segments(level.size, self.together(level, inner))
         for segment in steps:
             each = partial(self.several, level, body, segment.extent)

@@ -20,14 +20,15 @@ from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.placement import Placement
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import declaration, nodes
-from ocannl.passes.analysis.word_products import DEPTH, word_product
+from ocannl.passes.analysis.word_products import DEPTH, WordFactor, word_product
 
 # Of arrays of fewer bytes the last cache is near enough, unless a routine is given as many in arrays of at
 # least PART.
 FAR, PART = 2**23, 2**18
-# The bytes that a stream of rows is prefetched ahead, at least; and those of rows that are too short to be
-# streams by themselves, between such of which many make none and such that are long.
-AHEAD, SHORT, LONG = 2**10, 2**10, 2**13
+# The bytes that a stream of rows is prefetched ahead, at least, and those that neighbouring rows are; and
+# those of rows that are too short to be streams by themselves, between such of which many make none and such
+# that are long.
+AHEAD, TILES_AHEAD, SHORT, LONG = 2**10, 2**13, 2**8, 2**13
 # The bytes of a way of a first-level cache, and how many rows of two tiles may meet in a set, which has other
 # lines too.
 WAY, ROOM = 2**12, 3
@@ -35,23 +36,23 @@ WAY, ROOM = 2**12, 3
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a matrix that are read one after the other: elements from one to the next, and their bytes.
-    Those of integers are decoded, which takes longer than to read them.
+    """The rows of a matrix that are read one after the other: elements from one to the next, their bytes, and
+    whether they are decoded first, which takes longer than to read them.
     """
 
     stride: int
     bytes: int
-    is_float: bool
+    are_decoded: bool
 
     @property
     def make_streams(self) -> bool:
         """Whether rows that are apart are read faster than neighbours."""
-        return self.is_float and SHORT <= self.bytes < LONG
+        return not self.are_decoded and SHORT <= self.bytes < LONG
 
     def distance(self, height: int, apart: int) -> int:
         """How far away, in elements, what a later tile reads in place of the same row of this one is."""
-        count = height if apart == 1 else -(-AHEAD // self.bytes)
-        return count * self.stride
+        tile, ahead = (height, TILES_AHEAD) if apart == 1 else (1, AHEAD)
+        return -(-ahead // (tile * self.bytes)) * tile * self.stride
 
 
 def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows]:
@@ -62,7 +63,7 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows
         return {}
     row, lane = schedule.rows[0], schedule.lanes[0]
     own = [level.variable for level in placement.levels if level.size > 1]
-    words = set(loads_of_words(placement))
+    words = {factor.load: factor for factor in word_factors(placement)}
     found: dict[Operation, Rows] = {}
     cells: set[object] = set()
     for op, address in placement.addresses.items():
@@ -74,7 +75,8 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows
         if row in own and is_new and all(address.stride(variable) for variable in own) and is_far(op):
             stride = address.stride(row)
             bytes = abs(stride) * element_bytes(op.node)
-            found[op] = Rows(stride, bytes, is_float(element_type(op.node)))
+            is_whole = op in words and not words[op].steps
+            found[op] = Rows(stride, bytes, not is_whole and not is_float(element_type(op.node)))
             cells.add(same)
     return found
 
@@ -88,12 +90,11 @@ def cells_of(placement: Placement, op: LoadOp) -> object:
     return op.node, address.constant, tuple(loops)
 
 
-def loads_of_words(placement: Placement) -> Iterator[LoadOp]:
+def word_factors(placement: Placement) -> Iterator[WordFactor]:
     """The loads of four neighbours along each lane, whose products are summed."""
     for reduction in placement.reductions:
         product = word_product(reduction)
-        for factor in () if product is None else product.factors:
-            yield factor.load
+        yield from () if product is None else product.factors
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ def quantized(
 
     `kind` is "q8_0" or "q4_k", blocks of 32 or 256 inputs with scales as in GGUF, or "int8", a scale for each
     output. Products read the integers, and compute in f32. With `activations="int8"`, what is multiplied with
-    them is rounded to integers of 8 bits, in 127 steps to the greatest of each 32 numbers, or of all along
-    the last input axis for "int8"; gradients pass by the rounding. `only` is a pattern of names of weights.
+    them is rounded to integers of 8 bits, in 127 steps to the greatest of each block, or of all along the
+    last input axis for "int8"; gradients pass by the rounding. `only` is a pattern of names of weights.
     Weights whose inputs are no multiple of a block stay. Raises `ArgumentError` for another kind of weights
     or activations, and where no weights are meant, `UninitializedError` for weights without values.
     """

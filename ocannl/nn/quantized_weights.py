@@ -154,7 +154,7 @@ FORMATS: dict[str, Format] = {
         },
         value=_value_q4_k,
         encode=_encode_q4_k,
-        blocks=("k", "p", "n"),
+        blocks=("k",),
         row=product_q4_k,
         row_of_floats=True,
         positions=("n",),

@@ -98,27 +98,54 @@ def product_q8_0(kept: Kept, x: Activations) -> oc.Tensor:
 
 def product_q4_k(kept: Kept, x: Activations) -> oc.Tensor:
     """The halves of a byte have scales of their own. Minima are multiplied with sums of blocks."""
-    row, split = x.row, x.split
-    codes = oc.cast(_apart(kept["codes"], "{} -> ..o..", row("k", "p"), split), np.int32)
-    own, outer = row("k", "p", "n"), row("k", "p")
-    scales = (row("k"), kept["scale"]), (own, oc.cast(kept["scales"], np.float32))
-    steps = x.steps(row("k", "p", "n", "0"), f"..o.., {own}", *scales)
-    halves: list[oc.Tensor] = []
-    for half, bits in enumerate((codes & 15, codes >> 4)):
-        place = row("k", "p", str(half))
-        numbers = _apart(x.numbers, "... | {}", outer, split, place)
-        sums = _sums(bits, numbers, outer, split)
-        result = f"..o.., {outer}, l"
-        halves.append(oc.virtual(_scaled(sums, outer, steps, f"{x.batch}..o.., {place}", result)))
-    both = oc.virtual(halves[0] + halves[1])
-    totals = oc.einsum(f"... | {row('k', 'p', 'n', 'j')} => ... | {own}", x.value())
+    own = x.row("k", "p", "n")
+    totals = oc.einsum(f"... | {x.row('k', 'p', 'n', 'j')} => ... | {own}", x.value())
     least = oc.einsum(
-        f"{row('k')} -> ..o..; {own} -> ..o..; ... | {own} => ... | ..o..",
+        f"{x.row('k')} -> ..o..; {own} -> ..o..; ... | {own} => ... | ..o..",
         kept["min_scale"],
         oc.cast(kept["mins"], np.float32),
         totals,
     )
-    return oc.einsum(f"... | ..o.., {outer}, l => ... | ..o..", both) - oc.virtual(least)
+    product = _q4_k_of_floats(kept, x) if x.scales is None else _q4_k_of_integers(kept, x)
+    return product - oc.virtual(least)
+
+
+def _q4_k_of_floats(kept: Kept, x: Activations) -> oc.Tensor:
+    """Each half times the sizes of its steps."""
+    outer, own = x.row("k", "p"), x.row("k", "p", "n")
+    scales = (x.row("k"), kept["scale"]), (own, oc.cast(kept["scales"], np.float32))
+    steps = x.steps("", f"..o.., {own}", *scales)
+    halves: list[oc.Tensor] = []
+    for half, sums in enumerate(_sums_of_halves(kept, x)):
+        place = f"..o.., {x.row('k', 'p', str(half))}"
+        halves.append(oc.virtual(_scaled(sums, outer, steps, place, f"..o.., {outer}, l")))
+    both = oc.virtual(halves[0] + halves[1])
+    return oc.einsum(f"... | ..o.., {outer}, l => ... | ..o..", both)
+
+
+def _q4_k_of_integers(kept: Kept, x: Activations) -> oc.Tensor:
+    """Each half times its scale, an integer too; the size of a step multiplies their sum over a block."""
+    row, outer = x.row, x.row("k", "p")
+    scales = oc.cast(kept["scales"], np.int32)
+    halves: list[oc.Tensor] = []
+    for half, sums in enumerate(_sums_of_halves(kept, x)):
+        spec = f"... | ..o.., {outer}, l; {row('k', 'p', str(half))} -> ..o.. => ... | ..o.., {outer}, l"
+        halves.append(oc.virtual(oc.einsum(spec, sums, scales)))
+    both = oc.virtual(halves[0] + halves[1])
+    blocks = oc.virtual(oc.einsum(f"... | ..o.., {outer}, l => ... | ..o.., {row('k')}, l", both))
+    steps = x.steps(row("k", "0", "0", "0"), f"..o.., {row('k')}", (row("k"), kept["scale"]))
+    return _scaled(blocks, row("k"), oc.virtual(steps), f"... | ..o.., {row('k')}", "..o..")
+
+
+def _sums_of_halves(kept: Kept, x: Activations) -> list[oc.Tensor]:
+    """The sums that are summed first, of the lower and of the upper halves of bytes."""
+    outer, split = x.row("k", "p"), x.split
+    codes = oc.cast(_apart(kept["codes"], "{} -> ..o..", outer, split), np.int32)
+    found: list[oc.Tensor] = []
+    for half, bits in enumerate((codes & 15, codes >> 4)):
+        place = x.row("k", "p", str(half))
+        found.append(_sums(bits, _apart(x.numbers, "... | {}", outer, split, place), outer, split))
+    return found
 
 
 def product_int8(kept: Kept, x: Activations) -> oc.Tensor:

@@ -191,3 +191,52 @@ loops.func @halves attributes {arena = 0 : i64} {
     loops.store %r, %y[o]
   }
 }
+
+// Whole bytes that are multiplied as words are read in as many parts as a tile has rows, as floats are: each of 4096
+// rows here, fetched 1024 bytes ahead.
+// CHECK-LABEL: define internal void @"bytes.y"
+// CHECK:         [[SECOND:%.*]] = getelementptr i8, ptr [[BASE:%.*]], i64 4194304
+// CHECK:         load <32 x i8>, ptr [[SECOND]], align 1
+// CHECK:         [[NEXT:%.*]] = getelementptr i8, ptr {{%.*}}, i64 1024
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 0, i32 2, i32 1)
+loops.func @bytes attributes {arena = 0 : i64} {
+  %w = assign.node "w" constant : memref<8192x1024xi8>
+  %x = assign.node "x" constant : memref<1024xi8>
+  %y = assign.node "y" on_device : memref<8192xi32>
+  loops.nest "y" (o = 8192) schedule <order = (o), rows = o : 2, lanes = l : 8> {
+    %r = loops.reduce add (l = 256) : i32 {
+      %words = loops.reduce add (i = 4) : i32 {
+        %a = loops.load %w[o, 4*l + i]
+        %aw = arith.extsi %a : i8 to i32
+        %b = loops.load %x[4*l + i]
+        %bw = arith.extsi %b : i8 to i32
+        %p = arith.muli %aw, %bw : i32
+        loops.yield %p
+      }
+      loops.yield %words
+    }
+    loops.store %r, %y[o]
+  }
+}
+
+// Integers that are decoded are read in order, and fetched some tiles ahead: 8 of 2 rows of 512.
+// CHECK-LABEL: define internal void @"decoded.y"
+// CHECK:         [[NEXT:%.*]] = getelementptr i8, ptr {{%.*}}, i64 8192
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 0, i32 2, i32 1)
+// CHECK-NEXT:    [[LAST:%.*]] = getelementptr i8, ptr {{%.*}}, i64 8704
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 0, i32 2, i32 1)
+loops.func @decoded attributes {arena = 0 : i64} {
+  %w = assign.node "w" constant : memref<16384x512xi8>
+  %x = assign.node "x" constant : memref<512xf32>
+  %y = assign.node "y" on_device : memref<16384xf32>
+  loops.nest "y" (o = 16384) schedule <order = (o), rows = o : 2, lanes = k : 16> {
+    %r = loops.reduce add (k = 512) : f32 {
+      %a = loops.load %w[o, k]
+      %f = arith.sitofp %a : i8 to f32
+      %b = loops.load %x[k]
+      %p = arith.mulf %f, %b : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[o]
+  }
+}

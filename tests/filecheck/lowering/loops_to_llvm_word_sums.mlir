@@ -95,3 +95,39 @@ loops.func @halves {
 
 // DOT-LABEL: define internal void @"halves.y"
 // DOT: @llvm.aarch64.neon.sdot.v4i32.v16i8
+
+// A short loop around sums of words stays a loop: the sums of all its points would not fit registers.
+loops.func @of_block {
+  %w = assign.node "w" on_device because "parameter" : memref<8x4x32xui8>
+  %x = assign.node "x" on_device because "data" : memref<4x32xi8>
+  %s = assign.node "s" on_device because "data" : memref<8x4xui8>
+  %y = assign.node "y" on_device because "computed by forward" : memref<8xi32>
+  loops.nest "y" (o = 8) schedule <order = (o), rows = o : 8, lanes = l : 8> {
+    %mask = arith.constant 15 : i32
+    %sum = loops.reduce add (l = 8) : i32 {
+      %block = loops.reduce add (p = 4) : i32 {
+        %words = loops.reduce add (i = 4) : i32 {
+          %a = loops.load %w[o, p, 4*l + i]
+          %aw = arith.extui %a : i8 to i32
+          %bits = arith.andi %aw, %mask : i32
+          %b = loops.load %x[p, 4*l + i]
+          %bw = arith.extsi %b : i8 to i32
+          %q = arith.muli %bits, %bw : i32
+          loops.yield %q
+        }
+        %c = loops.load %s[o, p]
+        %cw = arith.extui %c : i8 to i32
+        %r = arith.muli %words, %cw : i32
+        loops.yield %r
+      }
+      loops.yield %block
+    }
+    loops.store %sum, %y[o]
+  }
+}
+
+// VNNI-LABEL: define internal void @"of_block.y"
+// VNNI-COUNT-8: call <8 x i32> @llvm.x86.avx512.vpdpbusd.256(
+// VNNI-NOT: vpdpbusd
+// VNNI: icmp ult i64 {{%.*}}, 4
+// VNNI: }

@@ -15,8 +15,9 @@ RNG = np.random.default_rng(0)
 
 
 def rounded(kind: str, x: Array) -> Array:
-    """Activations, batch, lead, in, to the nearest of 127 steps in each direction: of 32, or of a row."""
-    blocks = x.astype(np.float64).reshape(*x.shape[:-1], *((-1, 32) if kind != "int8" else (1, -1)))
+    """Activations, batch, lead, in, to the nearest of 127 steps each way: of a block, or of a row."""
+    block = FORMATS[kind].block if kind != "int8" else x.shape[-1]
+    blocks = x.astype(np.float64).reshape(*x.shape[:-1], -1, block)
     steps = abs(blocks).max(-1, keepdims=True) / 127
     codes = np.round(np.divide(blocks, steps, out=np.zeros_like(blocks), where=steps > 0))
     return (codes * steps).reshape(x.shape)
