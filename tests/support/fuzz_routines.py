@@ -7,6 +7,8 @@ called and looped over. Some have `Features`, too, and some scans and parameters
 run. An access outside of an array raises `oc.DeviceError`; ids that are no positions are told, and go on. All
 values are compared with NumPy's. Several are compiled together, for one of several processors: where
 something fails, each is run alone. `fuzz_steadily` runs programs of `random_systems` beside them.
+
+Most are compiled without LLVM's optimisations, in a third of the time: the checks are in what LLVM is given.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
 
 import ocannl as oc
+from ocannl.runtime.cpu import native
+from ocannl.runtime.host.jit import compile_llvm
 
 from . import random_systems
 from .random_arithmetic import features as arithmetic
@@ -33,20 +39,41 @@ FEATURES, ARITHMETIC = 0.3, 0.3
 """The shares of routines with a feature, and with one of arithmetic."""
 UPDATES, EPOCHS = 0.15, 2
 """The share of routines with memory that each run goes on with, and the runs through all slices."""
-SYSTEMS = 0.04
+SYSTEMS = 0.01
 """The share of programs that run alone."""
-UNCHECKED = 0.3
+UNCHECKED = 0.1
+LEVELS = (0, 0, 0, 0, 0, 2)
+"""The levels of LLVM's optimisation; 2 is what users have."""
 
 
-def tells_of_ids(seeds: Sequence[tuple[int, int]]) -> bool:
-    """Runs routines together; whether they told of ids outside. Raises what else is raised."""
-    chance = np.random.default_rng(seeds[0])
-    target = TARGETS[chance.integers(len(TARGETS))]
+@contextmanager
+def compiled_by_chance(chance: np.random.Generator) -> Generator[bool]:
+    """How routines are compiled here; gives whether each load and store is checked."""
     # Checked code adds up products in plain loops, so some routines are not checked.
     is_checked = chance.random() >= UNCHECKED
-    with patch.dict(os.environ, {"OCANNL_CHECK": str(int(is_checked))}):
+    level = int(chance.choice(LEVELS))
+    with (
+        patch.dict(os.environ, {"OCANNL_CHECK": str(int(is_checked))}),
+        patch.object(native, "compile_llvm", partial(compile_llvm, opt_level=level)),
+    ):
+        yield is_checked
+
+
+def run_together(seeds: Sequence[tuple[int, int]]) -> Counter[str]:
+    """Runs routines together; counts them, those that were checked, and whether they told of ids outside.
+    Raises what else is raised.
+    """
+    chance = np.random.default_rng(seeds[0])
+    target = TARGETS[chance.integers(len(TARGETS))]
+    with compiled_by_chance(chance) as is_checked:
         threads, winograd = int(chance.integers(1, 3)), bool(chance.random() < 0.7)
         ctx = oc.Context.cpu(threads=threads, target=target, winograd=winograd)
+        tells = tells_of_ids(ctx, seeds)
+    return Counter({"routines": len(seeds), "checked": is_checked * len(seeds), "told of ids": int(tells)})
+
+
+def tells_of_ids(ctx: oc.Context, seeds: Sequence[tuple[int, int]]) -> bool:
+    """Runs routines together; whether they told of ids outside. Raises what else is raised."""
     i, features, known = oc.index("i", COUNT), list[Feature](), list[Known]()
     derivatives, trained = list[Derivative](), list[Feature]()
     try:
@@ -90,8 +117,7 @@ def run_cases(numbers: Sequence[int]) -> dict[str, int]:
     alone = {number: np.random.default_rng((1, number)) for number in numbers}
     together = [(0, number) for number in numbers if alone[number].random() >= SYSTEMS]
     if together:
-        counts["routines"] += len(together)
-        counts["told of ids"] += tells_of_ids(together)
+        counts += run_together(together)
     for number in numbers:
         if (0, number) not in together:
             counts[random_systems.run(alone[number])] += 1
@@ -106,12 +132,12 @@ def fuzz(count: int, seed: int, together: int = 8) -> int:
     for first in range(0, count, together):
         seeds = [(seed, number) for number in range(first, min(first + together, count))]
         try:
-            told += tells_of_ids(seeds)
+            told += run_together(seeds)["told of ids"]
         # Whatever it is, its seeds are noted, as few as do it.
         except Exception as error:
             for one in seeds if len(seeds) > 1 else ():
                 try:
-                    tells_of_ids([one])
+                    run_together([one])
                 except Exception as alone:
                     alone.add_note(f"the seed is {one}")
                     raise
