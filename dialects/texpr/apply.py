@@ -45,7 +45,8 @@ class ApplyOp(TensorOp):
     As built: `texpr.apply add= mul(%w, %x) logic "@"`. Projected:
     `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
-    `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
+    `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through;
+    to ask for one through `once` is an error.
     `materialized` values pass through memory of their own, `virtual` ones through none. `compute` marks the
     precision in which products of a parameter are computed, `factors bf16` that to which their factors alone
     are rounded. `literal` marks a number that takes its type from its uses, as one in a term does, whatever
@@ -64,6 +65,7 @@ class ApplyOp(TensorOp):
     space = opt_prop_def(SpaceAttr)
     more = opt_prop_def(ArrayAttr[PartAttr])
     stop = opt_prop_def(UnitAttr)
+    once = opt_prop_def(UnitAttr)
     mode = opt_prop_def(StringAttr)
     compute = opt_prop_def(UnitAttr)
     factors = opt_prop_def(Attribute)
@@ -84,6 +86,7 @@ class ApplyOp(TensorOp):
         arg_maps: Sequence[Sequence[Linear]] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
         stop: bool = False,
+        once: bool = False,
         mode: str | None = None,
         compute: bool = False,
         factors: Attribute | None = None,
@@ -99,6 +102,7 @@ class ApplyOp(TensorOp):
             arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
             space=None if space is None else SpaceAttr(tuple(space)),
             stop=UnitAttr() if stop else None,
+            once=UnitAttr() if once else None,
             mode=None if mode is None else StringAttr(mode),
             compute=UnitAttr() if compute else None,
             factors=factors,
@@ -139,7 +143,13 @@ class ApplyOp(TensorOp):
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
-        kept = given(placement=self.placement, compute=self.compute, factors=self.factors, stages=self.stages)
+        kept = given(
+            placement=self.placement,
+            compute=self.compute,
+            factors=self.factors,
+            stages=self.stages,
+            once=self.once,
+        )
         self.properties = kept | _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
 
     def set_mode(self, mode: str) -> None:
@@ -203,6 +213,8 @@ class ApplyOp(TensorOp):
         print_logic(printer, self.logic, self.dims)
         if self.stop is not None:
             printer.print_string(" stop")
+        if self.once is not None:
+            printer.print_string(" once")
         if self.mode is not None:
             printer.print_string(f" {self.mode.data}")
         if self.compute is not None:
@@ -240,6 +252,7 @@ class ApplyOp(TensorOp):
         while space is not None and parser.parse_optional_keyword("then"):
             more.append(parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
+        once = parser.parse_optional_keyword("once") is not None
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
         compute = parser.parse_optional_keyword("compute") is not None
         factors = parser.parse_type() if parser.parse_optional_keyword("factors") else None
@@ -253,7 +266,10 @@ class ApplyOp(TensorOp):
             parts = [Part(combination, result_map, space), *more]
             made = cls.of_parts(parts, type, accum, stop=stop, mode=mode)
             made.properties |= given(
-                placement=placement, compute=UnitAttr() if compute else None, factors=factors
+                placement=placement,
+                compute=UnitAttr() if compute else None,
+                factors=factors,
+                once=UnitAttr() if once else None,
             )
             return made
         made = cls(
@@ -267,6 +283,7 @@ class ApplyOp(TensorOp):
             arg_maps=None if result_map is None else combination.maps,
             space=space,
             stop=stop,
+            once=once,
             mode=mode,
             compute=compute,
             factors=factors,

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import graph
-from ocannl.program.derivatives import stop_gradient, vjp
-from ocannl.program.parameters import params
+from ocannl.program.derivatives import copy
 from ocannl.program.tensor import Expression, Tensor, as_tensor
 from ocannl.program.trees import built, form_of, leaves_of
 from ocannl.program.values import Value
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of tensors whose derivatives in reverse mode compute again what it computes in between
-    (Chen et al., "Training deep nets with sublinear memory cost", 2016). Its results are tensors, perhaps
-    nested.
+    """The function of tensors whose derivatives compute again what it computes in between (Chen et al.,
+    "Training deep nets with sublinear memory cost", 2016). Its results are tensors, perhaps nested.
 
-    Gradients go to the tensors among its arguments and to parameters. Updates that it adds to its results, as
-    batch normalization does, are added once.
+    Updates that it adds to its results, as batch normalization does, are added once.
     """
 
     @functools.wraps(function)
@@ -30,28 +27,23 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         tree = (args, named)
         leaves = [*leaves_of(tree)]
         inputs = [leaf.tensor() for leaf in leaves if isinstance(leaf, Expression)]
-        again = [stop_gradient(x).named(f"{x.label}_again") for x in inputs]
+        again = [copy(x).named(f"{x.label}_again") for x in inputs]
         replaced = iter(again)
         second_args, second_named = built(
             form_of(tree), iter([next(replaced) if isinstance(leaf, Expression) else leaf for leaf in leaves])
         )
         first, second = function(*args, **named), function(*second_args, **second_named)
         pairs = zip(leaves_of(first), leaves_of(second), strict=True)
-        found = [_recomputed(as_tensor(y), as_tensor(y_again), inputs, again) for y, y_again in pairs]
+        found = [_recomputed(as_tensor(y).ir_value, as_tensor(y_again).ir_value) for y, y_again in pairs]
         return built(form_of(first), iter(found))
 
     return checkpointed
 
 
-def _recomputed(y: Tensor, y_again: Tensor, inputs: Sequence[Tensor], again: Sequence[Tensor]) -> Tensor:
-    """The value of `y`, with the derivatives of `y_again`."""
-    value = y.ir_value
-    adjoint = Tensor(graph.add(AdjointOp(value, _like(value)), "cotangent"))
-    trained = [*params(y_again, trained=True).values()]
-    pulled = vjp(y_again, [*again, *trained], adjoint)
-    wrt = [x.ir_value for x in (*inputs, *trained)]
-    by = [g.ir_value for g in pulled]
-    return Tensor(graph.add(CustomOp(value, adjoint.ir_value, wrt, by, _like(value)), "checkpoint"))
+def _recomputed(value: Value, again: Value) -> Tensor:
+    """A value, with the derivatives of another one that is the same."""
+    adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
+    return Tensor(graph.add(CustomOp(value, adjoint, [again], [adjoint], _like(value)), "checkpoint"))
 
 
 def _like(value: Value) -> TensorType:

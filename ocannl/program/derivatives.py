@@ -142,6 +142,11 @@ def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[Value, Value]]:
 
 def stop_gradient(x: TensorLike) -> Tensor:
     """The same value and shape, with derivative zero."""
+    return copy(x, stop=True, label="stop_gradient")
+
+
+def copy(x: TensorLike, *, stop: bool = False, once: bool = False, label: str | None = None) -> Tensor:
+    """The same value and shape, with the same derivative, or as said none: zero, or by `once` an error."""
     value = as_tensor(x).ir_value
-    stopped = expressions.apply(Arg(0), [value], logic=".", stop=True, label="stop_gradient")
-    return Tensor(keep_new_axes(stopped, [value]))
+    copied = expressions.apply(Arg(0), [value], logic=".", stop=stop, once=once, label=label)
+    return Tensor(keep_new_axes(copied, [value]))

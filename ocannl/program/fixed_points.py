@@ -9,7 +9,7 @@ from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import graph
 from ocannl.program.conditions import while_loop
-from ocannl.program.derivatives import stop_gradient, vjp
+from ocannl.program.derivatives import copy, stop_gradient, vjp
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 from ocannl.program.values import Value
 
@@ -25,7 +25,8 @@ def fixed_point(
 
     In reverse mode the gradient is that of the implicit function theorem, which a second iteration solves, so
     that no iteration is saved (Bai et al., "Deep Equilibrium Models", 2019). It goes to `args` and to all
-    else that `f` uses, but not to `x0`. Where `f` does not contract, neither of them converges.
+    else that `f` uses, but not to `x0`. Where `f` does not contract, neither of them converges. A derivative
+    of the gradient is an `OcannlError`; `oc.while_loop` has all of them.
     """
     begin = stop_gradient(x0)
     _, found = _iterated(lambda x: as_tensor(f(x, *args)), begin, tolerance, most)
@@ -35,7 +36,8 @@ def fixed_point(
     adjoint = Tensor(graph.add(AdjointOp(value, _like(value)), "cotangent"))
     _, cotangent = _iterated(lambda u: adjoint + vjp(y, x, u), adjoint, tolerance, most)
     # What comes back to the result goes on, solved, into one more application.
-    solved = CustomOp(value, adjoint.ir_value, [value], [cotangent.ir_value], _like(value))
+    pulled = copy(cotangent, once=True).ir_value
+    solved = CustomOp(value, adjoint.ir_value, [value], [pulled], _like(value))
     return Tensor(graph.add(solved, "fixed_point"))
 
 

@@ -18,9 +18,11 @@ from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.passes.analysis.derivative_paths import (
     all_operands,
+    check_has_derivative,
     dependencies,
     dependents,
     differentiable_operands,
+    is_once,
 )
 from ocannl.passes.texpr.differentiate.derivative_builder import (
     broadcast_to,
@@ -82,6 +84,7 @@ class Tangents:
         parts = [self._part(op, part, results) for part in parts_of(op)]
         if all(part.combination.term == ZERO for part in parts):
             return None
+        check_has_derivative(op)
         if op.accum is not None:
             parts = [part for part in parts if part.combination.term != ZERO]
         accum = None if op.accum is None else "add"
@@ -120,6 +123,10 @@ class Tangents:
                 continue
             seed = broadcast_to(tangent, pullback, before)
             path = dependencies(self.block, [pullback])
+            if any(is_once(step) for step in path):
+                raise OcannlError(
+                    at_line(op, "there is no forward mode through oc.fixed_point: use oc.while_loop")
+                )
             transposed = [a for _, a in adjoints(path, pullback, seed, [op.adjoint], before)]
             if not self._is_linear(pullback, op.adjoint, transposed):
                 message = (

@@ -18,7 +18,12 @@ from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import shape_of
-from ocannl.passes.analysis.derivative_paths import all_operands, dependencies, dependents
+from ocannl.passes.analysis.derivative_paths import (
+    all_operands,
+    check_has_derivative,
+    dependencies,
+    dependents,
+)
 from ocannl.passes.texpr.differentiate.derivative_builder import (
     adjoint_type,
     insert,
@@ -112,6 +117,7 @@ def _contributions(
     if isinstance(op, ScanOp):
         yield from through_scan(op, adjoints, active, before, adjoints_of)
         return
+    check_has_derivative(op)
     (adjoint,) = adjoints.values()
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)

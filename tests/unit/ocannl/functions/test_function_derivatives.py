@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,41 @@ def network(checkpointed: bool) -> tuple[list[Array], str]:
     f = oc.function(loss, ctx=ctx, name="loss")
     every = oc.function(lambda x: oc.grad(loss(x), oc.params(loss(x), trained=True)), ctx=ctx)
     return [f(x), oc.grad(f)(x), *every(x).values()], f.lower(x).ir()
+
+
+Function = Callable[[oc.Tensor], oc.Tensor]
+
+
+def nested(again: Callable[[Function], Function], x: oc.Tensor) -> oc.Tensor:
+    """A function in a function, and both in a scan. The weight is read before them and inside."""
+    w = param("weight", np.array([0.7]))
+
+    def inner(x: oc.Tensor) -> oc.Tensor:
+        return oc.sin(w * x) * x
+
+    def cell(carry: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        y = again(lambda x: again(inner)(x) * oc.exp(carry) + w)(x * w)
+        return oc.tanh(y), y
+
+    return oc.scan(cell, 0.1, x)[0]
+
+
+@pytest.mark.parametrize("wrt", ["data", "parameter"])
+def test_a_checkpoint_has_the_same_second_derivatives(wrt: str):
+    """They go through what the first derivatives computed again."""
+    direction, found = np.array([[0.5, -1.0, 2.0]]), list[list[Array]]()
+    for again in (oc.checkpoint, lambda f: f):
+        x = oc.data(np.array([[0.3, -0.2, 0.9]]), axes="bb", label="x")
+        loss = nested(again, x).sum()
+        at = x if wrt == "data" else oc.params(loss)["weight"]
+        slope = oc.grad(loss, at)
+        by = oc.data(direction, axes="bb") if wrt == "data" else 1.0
+        second = oc.grad((slope * by).sum(), at)
+        CTX.init_params(second)
+        found.append([CTX[t] for t in (slope, second, oc.jvp(slope, at, by))])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+    assert np.abs(found[0][1]).min() > 1e-3
 
 
 def test_a_checkpoint_has_the_same_derivatives():

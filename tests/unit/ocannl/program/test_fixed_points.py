@@ -41,6 +41,20 @@ def test_gradients_reach_what_a_fixed_point_uses() -> None:
     np.testing.assert_allclose(oc.grad(root)(a, b), (1 + b) / (2 * np.sqrt(3)), rtol=1e-10)
 
 
+@pytest.mark.parametrize("mode", ["reverse", "forward", "forward of reverse"])
+def test_other_derivatives_of_a_fixed_point_are_errors(mode: str) -> None:
+    a = oc.data(np.array(0.7), label="a")
+    x = oc.fixed_point(lambda x: oc.cos(a * x), np.float64(0.5), tolerance=1e-12)
+    found = {
+        "reverse": lambda: oc.grad(oc.grad(x, a), a),
+        "forward": lambda: oc.jvp(x, a, 1.0),
+        "forward of reverse": lambda: oc.jvp(oc.grad(x, a), a, 1.0),
+    }[mode]()
+    with pytest.raises(oc.OcannlError, match=r"fixed_point.*while_loop") as raised:
+        oc.Context.cpu(1)[found]
+    assert str(raised.value).startswith(f"{__file__}:")
+
+
 @pytest.mark.parametrize("shape", [(5,), (5, 2), (3, 5, 2)])
 def test_an_associative_scan_is_along_the_last_batch_axis(shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(0).normal(size=shape)
