@@ -92,8 +92,8 @@ class EagerEngine:
 
     def backward(self, value: Value, gradient: Value | None) -> None:
         """Adds to the gradients of everything that a value depends on."""
-        self._check_history(value)
         grad = graph.memory_of_tensor(value, texpr.GradOp)
+        self._check_history(value)
 
         def statements() -> list[Operation]:
             weights = as_tensor(1.0).ir_value if gradient is None else gradient
@@ -109,6 +109,7 @@ class EagerEngine:
             if each in found:
                 continue
             found.add(each)
+            each.passed = texpr.GradOp not in each.asked
             if each in self._settled:
                 raise OcannlError(
                     here(
@@ -137,14 +138,26 @@ class EagerEngine:
         RECORDER.has_run()
 
     def _prepare(self, context: Context, values: Sequence[Value]) -> None:
-        """Gives values to parameters that have none, and zero to gradients."""
+        """Gives values to parameters that have none, and zero to gradients. Raises `OcannlError` for a
+        gradient that `backward` has left out.
+        """
         ready = self._ready.setdefault(context, WeakSet())
         values = [value for value in values if value not in ready]
         if not values:
             return
-        ready.update(values)
         keys = frozenset[Key]().union(*map(RECORDER.reads_of, values))
         missing = [key for key in keys if _memory(key) not in context]
+        for value, is_gradient in missing:
+            if is_gradient and value.passed and not isinstance(value.op, texpr.ParamOp):
+                name = Tensor(value).label
+                raise OcannlError(
+                    here(
+                        f"`{name}.grad` was not asked for before backward(), which adds to the gradients of "
+                        f"parameters and to those that are there: `{name}.grad.zero()` first, or make it an "
+                        "oc.param"
+                    )
+                )
+        ready.update(values)
         if any(isinstance(value.op, texpr.ParamOp) and not of for value, of in missing):
             context.init_params(
                 Code([_added(texpr.ForwardOp(value)) for value in values]), seed=default_seed()
@@ -166,6 +179,7 @@ class EagerEngine:
         contents = np.array(self._present(context, value))
         type = TensorType.of(type_now(value).shape.data, element_of(contents.dtype))
         found = self.data(contents, type, Tensor(value).label)
+        found.passed = value.passed
         if any(isinstance(op, texpr.ParamOp) for op in needed([value.op])):
             self._settled[found] = here("").rstrip(": ")
         return found
@@ -183,6 +197,7 @@ class EagerEngine:
         RECORDER.give(value)
         value.array = contents
         self._settled.pop(value, None)
+        value.passed = False
         tensor = Tensor(value)
         for context in DEFAULT.living:
             if tensor in context:

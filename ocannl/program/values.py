@@ -84,6 +84,8 @@ class Value(OpResult[TensorType]):
     """The memory of another context that a merge buffer has the value of; no part of the program's text."""
     asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})
     """The gradient and the last value, if they were asked for."""
+    passed: bool = False
+    """Whether `backward` went through it in eager mode when its gradient was not asked for."""
     new_axes: frozenset[int] = frozenset()
     """The axes that `None` among positions has made, counted from the last in the order of memory: -1, -2."""
     guessed_axes: frozenset[int] = frozenset()

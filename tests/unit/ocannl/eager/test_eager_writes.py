@@ -26,6 +26,20 @@ class TestWrites:
         np.testing.assert_allclose(loss.item(), losses[-1], rtol=1e-5, atol=1e-12)
         assert len(compiled) <= 5
 
+    def test_a_gradient_that_was_not_asked_for(self):
+        """It is no zero: `backward` has left it out."""
+        w, x = oc.param("w", np.array([[3.0, 1.0]])), oc.tensor([1.0, 2.0])
+        hidden = w @ x
+        (hidden * hidden).sum().backward()
+        for tensor in (x, hidden):
+            with pytest.raises(oc.OcannlError, match=r"\.grad` was not asked for before backward\(\)"):
+                print(tensor.grad)
+            tensor.grad.zero()
+        (hidden * hidden).sum().backward()
+        np.testing.assert_allclose(x.grad, [30, 10])
+        np.testing.assert_allclose(hidden.grad, [10])
+        np.testing.assert_allclose(w.grad, 2 * np.array([[10, 20]]))
+
     def test_gradients_add_up(self):
         w = oc.param("w", np.array([3.0]))
         for times in (1, 2):
