@@ -28,6 +28,7 @@ from ocannl.passes.loops.online_softmax.placement import Placement, placement
 from ocannl.passes.loops.online_softmax.recognize import Softmax, has_features, recognize
 from ocannl.passes.loops.online_softmax.row_products import shorten
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests, find_score_nests
+from ocannl.passes.loops.online_softmax.wide_scores import widen_scores
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 
 # The most rows and keys of a block, and the fewest that keep nests of it busy.
@@ -141,10 +142,15 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
         approximate_exponentials(softmax)
     first = [softmax.maximum, *softmax.sums]
     space.nests = softmax.nests
-    insert(func, softmax, OnlineBuilder(func, softmax, space, first))
+    builders: list[GroupBuilder] = [OnlineBuilder(func, softmax, space, first)]
+    insert(func, softmax, builders[0])
     _, *later = all_sums(softmax, kernels)
     for sums in later:
-        insert(func, softmax, GroupBuilder(func, softmax, space, sums))
+        builder = GroupBuilder(func, softmax, space, sums)
+        insert(func, softmax, builder)
+        builders.append(builder)
+    for builder in builders if kernels else ():
+        widen_scores(builder.group)
     return True
 
 

@@ -128,6 +128,28 @@ def test_layer():
         np.testing.assert_allclose(left, right, rtol=0, atol=6e-2 * np.abs(right).max())
 
 
+def test_scores_of_16_bits_are_not_rounded():
+    """Large ones in bf16 would have errors of a sixteenth, which exponentials pass on."""
+    q, k, v = (numbers(1, LENGTH, 1, FEATURES, seed=seed).astype(ml_dtypes.bfloat16) for seed in range(3))
+    q = (8 * q.astype(np.float32)).astype(ml_dtypes.bfloat16)
+    ctx = oc.Context.emulated_gpu()
+    leaves = [oc.data(array, axes="bboo") for array in (q, k, v)]
+    with oc.precision(oc.float32, compute=oc.bfloat16):
+        y = nn.dot_product_attention(leaves[0], leaves[1], leaves[2], nn.causal_mask())
+    step = ctx.compile(oc.forward(y), name="step")
+    step()
+    assert len(in_registers(step)) == 1
+    # The factors of the second product, and the results.
+    assert step.ir("kernels").count("arith.truncf") == 2
+    wide = [a[0, :, 0].astype(np.float64) for a in (q, k, v)]
+    scores = np.where(np.tri(LENGTH) > 0, wide[0] @ wide[1].T / np.sqrt(FEATURES), -np.inf)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    exact = weights @ wide[2] / weights.sum(1, keepdims=True)
+    found = np.asarray(ctx[y]).astype(np.float64)[0, :, 0]
+    assert np.abs(scores[np.isfinite(scores)]).max() > 8
+    np.testing.assert_allclose(found, exact, rtol=0, atol=2**-8 * np.abs(exact).max())
+
+
 def test_results_that_other_blocks_still_read_over():
     """A nest after the group is part of its kernel, unless it stores to what blocks read."""
     step, _ = attention(oc.Context.emulated_gpu(tf32=True), "tf32", gradients=False)
