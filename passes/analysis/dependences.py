@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import GroupOp, LoadOp
-from ocannl.passes.analysis.nests import Opaque, Step, accesses, node_mode, used_nodes, written_nodes
+from ocannl.passes.analysis.nests import Opaque, Step, nests_of, node_mode, touches, used_nodes, written_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class NestNodes:
         if isinstance(step, Opaque):
             loaded = dict.fromkeys(step.nodes)
         else:
-            loaded = {op.node: None for op in accesses(step) if isinstance(op, LoadOp)}
+            touched = [pair for nest in nests_of(step) for pair in touches(nest)]
+            loaded = {node: None for op, node in touched if isinstance(op, LoadOp)}
         stored = dict.fromkeys(written_nodes(step))
         if isinstance(step, GroupOp):
             used = set(used_nodes(step))

@@ -24,7 +24,7 @@ from ocannl.dialects.loops import (
     StoreOp,
     YieldOp,
 )
-from ocannl.passes.analysis.nests import Step, all_steps, is_inside
+from ocannl.passes.analysis.nests import Step, all_steps, body_of, is_inside
 
 # What is no arithmetic: conversions to another width stand for loads and stores of small numbers.
 NOT_COUNTED = (
@@ -67,7 +67,7 @@ def flops(step: Step) -> int:
     match step:
         case NestOp():
             points = math.prod(scope_sizes(step).values()) * math.prod(s for _, s in step.space.data)
-            return points * block_flops(step.body.block.ops)
+            return points * block_flops(body_of(step).body.block.ops)
         case GroupOp():
             return int(part_within(step) * sum(map(flops, step.nests)))
         case RepeatOp():

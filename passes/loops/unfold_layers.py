@@ -328,11 +328,11 @@ class Unfolder:
 
     def label_at(self, label: Attribute, distance: int) -> Attribute:
         """A label, or several, `distance` layers later."""
-        if isa(label, ArrayAttr[StringAttr]):
-            return ArrayAttr([self.label_at(own, distance) for own in label])
-        assert isinstance(label, StringAttr)
-        found = self.layers.at(label.data, distance)
-        return label if found is None else StringAttr(found)
+        if isinstance(label, StringAttr):
+            found = self.layers.at(label.data, distance)
+            return label if found is None else StringAttr(found)
+        assert isa(label, ArrayAttr[StringAttr])
+        return ArrayAttr([self.label_at(own, distance) for own in label])
 
     def redirect(self, view: LayerStep) -> None:
         """Makes a step of the first layer after those left out use the nodes of the last of them."""

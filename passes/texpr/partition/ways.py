@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -40,67 +41,87 @@ class Cut:
     divided: tuple[Divided | None, ...]
 
 
+class SizedPart(NamedTuple):
+    """A part of an operation, with the sizes of its operands."""
+
+    part: Part
+    read: Sequence[Sequence[int]]
+
+
+def sizes_of(values: Sequence[SSAValue]) -> list[tuple[int, ...]]:
+    return [shape_of(value).memory_sizes for value in values]
+
+
 def cuts_of(op: ApplyOp, dividing: Dividing) -> list[Cut]:
     """The ways of an operation: whole, along each axis of its result, along what is reduced, as a sum."""
-    operands, parts = len(op.args), op.parts
-    points = sum(points_of(part.space) for part in parts)
+    operands, parts = (
+        len(op.args),
+        [SizedPart(part, sizes_of(part.combination.operands)) for part in op.parts],
+    )
+    points = sum(points_of(part.space) for part, _ in parts)
     cuts = [Cut(Way("", (WHOLE,) * operands, (WHOLE,), points), (None,) * len(parts))]
     sizes = shape_of(op.result).memory_sizes
     for axis in range(len(sizes)):
         cuts += _along_axis(parts, axis, sizes, dividing)
     if len(parts) == 1 and op.accum_name is not None:
-        cuts += _along_reduced(parts[0], op.accum_name, sizes, dividing)
+        cuts += _along_reduced(*parts[0], op.accum_name, sizes, dividing)
     cuts += _as_sum(op, points)
     return cuts
 
 
-def _along_axis(parts: Sequence[Part], axis: int, sizes: Sequence[int], dividing: Dividing) -> Iterator[Cut]:
+def _along_axis(
+    parts: Sequence[SizedPart], axis: int, sizes: Sequence[int], dividing: Dividing
+) -> Iterator[Cut]:
     """The way along an axis of the result, if each part has a variable there whose values are all of it."""
     divided: list[Divided] = []
     needs: list[Split] = []
-    for part in parts:
-        found = _divides(part, axis, sizes, dividing)
+    for part, read in parts:
+        found = _divides(part, read, axis, sizes, dividing)
         if found is None:
             return
         divided.append(found[0])
         needs += found[1]
-    points = sum(points_of(part.space) for part in parts)
+    points = sum(points_of(part.space) for part, _ in parts)
     way = Way(divided[0].name, tuple(needs), (axis,), part_of(points, dividing.ranks))
     yield Cut(way, tuple(divided))
 
 
 def _divides(
-    part: Part, axis: int, sizes: Sequence[int], dividing: Dividing
+    part: Part, read: Sequence[Sequence[int]], axis: int, sizes: Sequence[int], dividing: Dividing
 ) -> tuple[Divided, list[Split]] | None:
     """The variable of a part along which an axis of its result is split, and what it needs of operands."""
+    variables = {name for name, _ in part.space}
     for name in part.result_map[axis].names:
-        if name in dict(part.space):
+        if name in variables:
             divided = dividing.variable(name, part.space)
-            needs = needs_of(divided, part.combination.operands, part.combination.maps)
-            if divided.split_of(part.result_map, sizes) == axis and needs is not None:
-                return divided, needs
+            if divided.split_of(part.result_map, sizes) == axis:
+                needs = needs_of(divided, part.combination.maps, read)
+                if needs is not None:
+                    return divided, needs
     return None
 
 
-def needs_of(divided: Divided, operands: Sequence[SSAValue], maps: Sequence[Map]) -> list[Split] | None:
-    """The splits of operands that a division needs; None where the sizes of parts do not fit."""
+def needs_of(divided: Divided, maps: Sequence[Map], sizes: Sequence[Sequence[int]]) -> list[Split] | None:
+    """The splits of operands of some sizes that a division needs; None where those of parts do not fit."""
     found: list[Split] = []
-    for value, indices in zip(operands, maps, strict=True):
-        split = divided.split_of(indices, shape_of(value).memory_sizes)
+    for indices, own in zip(maps, sizes, strict=True):
+        split = divided.split_of(indices, own)
         if split is None:
             return None
         found.append(split)
     return found
 
 
-def _along_reduced(part: Part, accum: str, sizes: Sequence[int], dividing: Dividing) -> Iterator[Cut]:
+def _along_reduced(
+    part: Part, read: Sequence[Sequence[int]], accum: str, sizes: Sequence[int], dividing: Dividing
+) -> Iterator[Cut]:
     """The ways along variables that are reduced, or that add into overlapping parts of the result."""
     for name, _ in part.space:
         divided = dividing.variable(name, part.space)
         is_kept = any(index.coefficient(name) for index in part.result_map)
         if is_kept and (accum != "add" or divided.split_of(part.result_map, sizes) != WHOLE):
             continue
-        needs = needs_of(divided, part.combination.operands, part.combination.maps)
+        needs = needs_of(divided, part.combination.maps, read)
         if needs is not None:
             points = part_of(points_of(part.space), dividing.ranks)
             yield Cut(Way(name, tuple(needs), (PARTIAL,), points), (divided,))
@@ -152,7 +173,7 @@ def cuts_of_assignment(op: AssignOp, dividing: Dividing) -> list[Cut]:
     assert op.value_map is not None
     assert op.space is not None
     space, operands = op.space.data, (op.value, *op.ids)
-    maps = (op.value_map.data, *op.maps_of_ids)
+    maps, read = (op.value_map.data, *op.maps_of_ids), sizes_of(operands)
     cuts = [Cut(Way("", (WHOLE,) * len(operands), (WHOLE,), points_of(space)), (None,))]
     sizes = shape_of(op.target).memory_sizes
     for axis, index in enumerate(op.result_map.data):
@@ -160,7 +181,7 @@ def cuts_of_assignment(op: AssignOp, dividing: Dividing) -> list[Cut]:
             if name not in dict(space):
                 continue
             divided = dividing.variable(name, space)
-            needs = needs_of(divided, operands, maps)
+            needs = needs_of(divided, maps, read)
             if divided.split_of(op.result_map.data, sizes) == axis and needs is not None:
                 points = part_of(points_of(space), dividing.ranks)
                 cuts.append(Cut(Way(name, tuple(needs), (axis,), points), (divided,)))
