@@ -42,8 +42,9 @@ MOST_OF_LONG, VERY_LONG = 512, 2**16
 DEEP = 3 / 8
 # The rows of results with which an operand streams from memory, and how many of its rows side by side.
 FEW_ROWS, STREAMED = 16, ((8, 16), (17, 32), (33, 64))
-# The blocks of results that threads share; and the parts of a sum that they share, at most and at least.
-SHARED, PARTS, FEWEST_PARTS = 6, 8, 4
+# The blocks of results that threads share; the parts of a sum that they share, at most and at least; and how
+# many times the second-level cache the sums of all parts may fill: a thread needs those of one at a time.
+SHARED, PARTS, FEWEST_PARTS, PARTS_FILL = 6, 8, 4, 8
 # The cycles to load and store a line of partial sums in the second-level cache, and beyond it.
 NEAR_LINE, FAR_LINE = 2.0, 6.0
 # The operations of a product.
@@ -324,7 +325,7 @@ def parts_of(
     inside = dict(alone.space.data) | dict(reduction.space.data)
     often = math.prod(count for _, count in shared) * sum(read_from_afar(reduction, inside, target))
     results = math.prod(extents[own] for own, _ in nest.space.data) * bytes_of(reduction)
-    count = largest_divisor(size, max(1, min(PARTS, target.l2_bytes // results)))
+    count = largest_divisor(size, max(1, min(PARTS, PARTS_FILL * target.l2_bytes // results)))
     if count < FEWEST_PARTS or often - once <= 2 * count * results:
         return ()
     return ((names.fresh(f"{name}_part"), count),)

@@ -152,7 +152,7 @@ loops.func @dot {{
 def test_results_that_no_cache_holds_have_no_parts():
     text = GRADIENT.replace("x48xf32", "x96xf32").replace("<48x", "<96x").replace("o = 48", "o = 96")
     module = parse_module(text)
-    SchedulePass(cpu="x86-64-v3", l2_bytes=2**16).apply(Context(), module)
+    SchedulePass(cpu="x86-64-v3", l2_bytes=2**13).apply(Context(), module)
     module.verify()
     (group,) = groups(module)
     assert not any("part" in name for name, _ in group.space.data)
