@@ -150,6 +150,13 @@ class _Parser:
         self.tokens = lexer.tokens()
         self.at = 0
 
+    def _comma_missing(self) -> str:
+        """Of a row in which some axes have commas; of a spec of einops, how it is written here."""
+        if re.fullmatch(r"[\w\s,]+->[\w\s]*", self.text):
+            own = self.text.replace(",", ";").replace("->", "=>")
+            return f"operands are separated by `;`, and the result comes after `=>`: here `{own}`"
+        return "a comma is missing between two axes"
+
     def _right_form(self) -> str:
         """The form of a spec; for one of NumPy's, that spec as it is written here."""
         foreign = re.fullmatch(r"\s*([a-zA-Z,\s]+)->([a-zA-Z\s]*)", self.text)
@@ -217,7 +224,7 @@ class _Parser:
                 needs_comma = False
             else:
                 if needs_comma:
-                    raise self._error("a comma is missing between two axes", token)
+                    raise self._error(self._comma_missing(), token)
                 (before if var is None else after).append(self._axis(place))
                 needs_comma = self.has_commas
             if self._accept(","):

@@ -119,6 +119,14 @@ def positions_text(positions: Positions) -> str:
     return f"[{batch} | {input} -> {output}]"
 
 
+def users_positions(positions: Positions) -> str:
+    """The positions as a user writes them: `0, 1` for the first batch axes, else all rows."""
+    batch, input, output = positions
+    if input == output == WHOLE and batch.leading and not batch.trailing:
+        return ", ".join(map(_text, batch.leading))
+    return positions_text(positions).strip("[]")
+
+
 def ids_of(positions: Positions) -> Iterator[Ids]:
     """The ids among positions."""
     return (p for row in positions for p in row.all if isinstance(p, Ids))

@@ -31,7 +31,9 @@ def advice(op: object, is_gradient: bool = False) -> str:
     if is_gradient:
         return "zero the gradients first, as train.grad_update does"
     if isinstance(op, ParamOp):
-        return "ctx.init_params(y) gives values to the parameters of `y`, and `ctx[p] = array` to one"
+        return (
+            "ctx.init_params(t) gives values to the parameters of a tensor `t`, and `ctx[p] = array` to one"
+        )
     if isinstance(op, MergeOp):
         return "in the context that is merged, run a routine that computes it, compiled after `.merge(ctx)`"
     if isinstance(op, MemoryOp):

@@ -91,21 +91,30 @@ class EqualProofs:
         if not self._is_inferred or operation_of(value) not in self._whole.lines:
             return None
         wanted = self.shape(value)
-        causes = self._whole.causes(value)
-        alone = [operation_of(value)], _as_they_are
-        for lines, search in (
-            alone,
-            *self._from_operands(value),
-            (_before(value, causes), _needed),
-            (causes, _needed),
-        ):
+        for lines, search in self._searches(value):
             found = self._searched(value, wanted, lines, search)
             if found is not None:
                 if len(found) <= MOST_LINES:
                     found = self._searched(value, wanted, found, fewest) or found
-                near = {op: at for at, op in enumerate(causes)}
-                return sorted(found, key=lambda op: near.get(op, len(near))) or [operation_of(value)]
+                return self._nearest_first(value, found) or [operation_of(value)]
         return None
+
+    def _searches(self, value: Value) -> Iterator[tuple[Sequence[TensorOp], _Search]]:
+        """Lines that may prove the shape of a value, and how those that are needed are found, the cheapest
+        first.
+        """
+        yield [operation_of(value)], _as_they_are
+        yield from self._from_operands(value)
+        causes = self._whole.causes(value)
+        yield _before(value, causes), _needed
+        yield causes, _needed
+
+    def _nearest_first(self, value: Value, lines: list[TensorOp]) -> list[TensorOp]:
+        """Lines in the order in which they are causes."""
+        if len(lines) < 2:
+            return lines
+        near = {op: at for at, op in enumerate(self._whole.causes(value))}
+        return sorted(lines, key=lambda op: near.get(op, len(near)))
 
     def _from_operands(self, value: Value) -> Iterator[tuple[Sequence[TensorOp], _Search]]:
         """A line with the proofs of its operands: of one with its shape, if it is pointwise, and of all.

@@ -15,7 +15,7 @@ from ocannl.program.argument_types import fits
 from ocannl.program.errors import ArgumentError
 from ocannl.program.flags import Flags
 from ocannl.program.location import here, placed
-from ocannl.program.tensor import TensorLike
+from ocannl.program.tensor import Tensor, TensorLike
 
 # Arguments of PyTorch, JAX and NumPy, and what ours may be called.
 ELSEWHERE = {
@@ -45,6 +45,8 @@ ELSEWHERE = {
     "dropout": ("dropout_rate",),
     "T_max": ("total",),
     "eta_min": ("minimum",),
+    "lr": ("learning_rate",),
+    "betas": ("beta1",),
 }
 
 NUMPYS = {"axis", "out"}
@@ -119,7 +121,10 @@ def blame(
         for one in values:
             if not fits(one, _hint(function, parameter)):
                 written = function.__annotations__.get(name, "Tensor")
-                raise ArgumentError(f"`{name}` of {called} is of type {written}, found {one!r}") from None
+                way = f": write [{one!r}]" if fits([one], _hint(function, parameter)) else ""
+                raise ArgumentError(
+                    f"`{name}` of {called} is of type {written}, found {one!r}{way}"
+                ) from None
 
 
 def _misfit(
@@ -136,6 +141,12 @@ def _misfit(
     for name, value in zip(signature.parameters, args, strict=False):
         if name in named and name not in ("self", "cls"):
             why = f"`{name}` is given twice, by its name, and by its place as {short(value)}."
+    if args and all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values()):
+        if any(isinstance(one, Tensor) for one in args):
+            return (
+                f"{called}: it makes a block, which is called with tensors: {called}({', '.join(named)})(x)"
+            )
+        why = "all arguments are given by name."
     return f"{called}: {why} Its arguments are {', '.join(taken) or 'none'}"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.memory_axes import MemoryAxes, Place
+from ocannl.program.reasons import open_as_dots
 from ocannl.program.scan_blocks import ahead, cut, joined, merged, split
 from ocannl.program.scan_updates import CarriedMemory
 from ocannl.program.tensor import as_tensor
@@ -90,7 +91,7 @@ class _Scan:
         given = arguments([*begin, *self.sequences], count, self.cell)
         carries, positions = given[: len(begin)], given[len(begin) :]
         inits = [values_of(carry.op)[0] for carry in carries]
-        with in_cell():
+        with in_cell(), self._telling_the_axis():
             found = self.cell(with_tensors(self.init, carries), with_tensors(self.xs, positions))
         carry, y = _pair(found, self.init)
         stacked = [as_tensor(leaf).ir_value for leaf in tensors(y)]
@@ -106,6 +107,20 @@ class _Scan:
         self.set_before.update(zip(carried.memory, lasts[len(given) :], strict=True))
         lasts = lasts[: len(given)]
         return with_tensors(y, stacks), with_tensors(self.init, lasts)
+
+    @contextmanager
+    def _telling_the_axis(self) -> Generator[None]:
+        """Errors about shapes of an iteration say along which axis the positions are, if there are others."""
+        try:
+            yield
+        except ShapeError as error:
+            for value, at in self.sequences:
+                shape = graph.known_shape(value)
+                if at == LAST_BATCH_AXIS and shape.batch.known > 1:
+                    where = f"`{label_of(value)}` ({open_as_dots(str(shape))})"
+                    way = f"the scan goes along the last batch axis of {where}; axis=0 is the first"
+                    raise ShapeError(f"{error}\n  {way}") from None
+            raise
 
     @property
     def axis(self) -> Axis:

@@ -82,6 +82,10 @@ def export(
     refuse_mesh(routine.context.device, "libraries are made")
     to = Path(path)
     is_wheel = to.suffix not in (*OBJECTS, *SHARED, ".c", ".wasm")
+    if is_wheel and to.suffix[1:2].isalpha() and not to.is_dir() and not str(path).endswith(("/", "\\")):
+        kinds = ", ".join((*OBJECTS, ".c", *SHARED, ".wasm"))
+        ways = f"a library ends in {kinds}, and a wheel goes to a folder, as 'dist/'"
+        raise ArgumentError(f"the suffix `{to.suffix}` of {path} says no kind of file: {ways}")
     symbol = c_name(name or (routine.name if is_wheel else to.stem))
     chosen = _target(to, target, routine)
     under = _system(to, system)

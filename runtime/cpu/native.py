@@ -88,9 +88,10 @@ class NativeRun(HostRun):
         super().__init__(program.function, args, failures or program.violation)
         self.target = program.target
         self.name = program.name
+        self.lines = isinstance(program.code, DebuggedModule)
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        return profile(module, self.args, runs, self.target, self.name)
+        return profile(module, self.args, runs, self.target, self.name, lines=self.lines)
 
 
 @dataclass(frozen=True)

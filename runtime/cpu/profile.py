@@ -13,6 +13,7 @@ from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
 from ocannl.passes.analysis.nests import functions, uncalled
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.runtime.host.debugged import debugged
 from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock, bind_call
@@ -20,15 +21,25 @@ from ocannl.runtime.memory import ArgBlock, bind_call
 
 class Clocked:
     """A scheduled routine that adds up the clock ticks of each step: nest, group, loop or kernel. Those of
-    bodies come first, in the order of the text. Of several stages it is that of a name.
+    bodies come first, in the order of the text. Of several stages it is that of a name. With `lines`,
+    debuggers are told the user's lines.
     """
 
-    def __init__(self, module: ModuleOp, args: ArgBlock, target: TargetDescription, name: str = "") -> None:
+    def __init__(
+        self,
+        module: ModuleOp,
+        args: ArgBlock,
+        target: TargetDescription,
+        name: str = "",
+        *,
+        lines: bool = False,
+    ) -> None:
         func = next((own for own in uncalled(module) if own.sym_name.data == name), None) or the_func(module)
         steps = [op for each in functions(module) for op in each.body.block.ops if isinstance(op, StepOp)]
         self.own = [number for number, step in enumerate(steps) if step.parent_op() is func]
         """The numbers of the steps of the routine itself."""
-        self.code = compile_llvm(to_llvm(module, clocked=True, target=target), target=target)
+        text = to_llvm(module, clocked=True, target=target, lines=lines)
+        self.code = debugged(text, target) if lines else compile_llvm(text, target=target)
         self.args = args
         self.call = bind_call(self.code.address(entry_symbol(func.sym_name.data)), args)
         self.ticks = _array_at(self.code.address(TICKS.strip('@"')), len(steps))
@@ -42,14 +53,20 @@ class Clocked:
 
 
 def profile(
-    module: ModuleOp, args: ArgBlock, runs: int, target: TargetDescription, name: str = ""
+    module: ModuleOp,
+    args: ArgBlock,
+    runs: int,
+    target: TargetDescription,
+    name: str = "",
+    *,
+    lines: bool = False,
 ) -> list[float]:
     """The median seconds of each nest, group, loop or kernel over some runs, in the order in which they run;
-    of several stages, those of the stage with a name.
+    of several stages, those of the stage with a name. `lines` is that of `Clocked`.
 
     The runs do what the routine does: they write its nodes. A first one, which warms up, is not counted.
     """
-    clocked = Clocked(module, args, target, name)
+    clocked = Clocked(module, args, target, name, lines=lines)
     clocked.run()
     spent, seconds = np.zeros((runs, len(clocked.own))), np.zeros(runs)
     for k in range(runs):

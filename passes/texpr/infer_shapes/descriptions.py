@@ -25,7 +25,7 @@ from ocannl.dialects.texpr import (
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
-from ocannl.dialects.texpr.slices import positions_text
+from ocannl.dialects.texpr.slices import users_positions
 from ocannl.dialects.texpr.uniform import UniformOp
 
 # The characters of an operation as messages show it whole.
@@ -53,7 +53,7 @@ def tensor_name(value: SSAValue) -> str:
         case SizeOp() as op:
             return f"size {op.dim}"
         case SliceOp() as op:
-            return f"{tensor_name(op.source)}[{positions_text(op.positions.data).strip('[]')}]"
+            return f"{tensor_name(op.source)}[{users_positions(op.positions.data)}]"
         case RangeOp():
             return "range"
         case VjpOp() | JvpOp() | AdjointOp() as op:
@@ -83,7 +83,7 @@ def describe(op: Operation) -> str:
         case ApplyOp():
             return _describe_apply(op, tensor_name)
         case SliceOp():
-            return f"{tensor_name(op.source)}[{positions_text(op.positions.data).strip('[]')}]"
+            return f"{tensor_name(op.source)}[{users_positions(op.positions.data)}]"
         case VjpOp():
             return f"vjp({tensor_name(op.tensor)}, {tensor_name(op.wrt)})"
         case JvpOp():
@@ -93,7 +93,7 @@ def describe(op: Operation) -> str:
         case CustomOp():
             return f"custom gradient of {tensor_name(op.source)}"
         case AssignOp():
-            at = "" if op.at is None else f"[{positions_text(op.at.data).strip('[]')}]"
+            at = "" if op.at is None else f"[{users_positions(op.at.data)}]"
             return f"{tensor_name(op.target)}{at} {op.accum_name or ''}= {tensor_name(op.value)}"
         case ResultOp() | ArgumentOp():
             return "scan"

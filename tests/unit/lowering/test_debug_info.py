@@ -107,6 +107,18 @@ def test_perf_finds_functions(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="perf is Linux'")
+def test_what_a_profile_runs_has_lines_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")
+    ctx, y = oc.Context.cpu(1), oc.exp(oc.range(12)).named("y")
+    routine = ctx.compile(oc.forward(y), name="clocked")
+    before = perf_map().read_text("utf-8").count("clocked.y")
+    assert " us" in routine.profile(runs=2)
+    assert perf_map().read_text("utf-8").count("clocked.y") == before + 1
+    routine()
+    np.testing.assert_allclose(ctx[y], np.exp(np.arange(12)), rtol=1e-6)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="perf is Linux'")
 def test_perf_finds_instructions_and_lines(monkeypatch: pytest.MonkeyPatch):
     """The records of the file by which `perf inject --jit` knows code."""
     monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")

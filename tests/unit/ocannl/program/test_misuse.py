@@ -77,7 +77,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ctx.load("m.pt", x), "'m.pt': PyTorch's arrays are set by oc.interop.from_torch"),
     (lambda ctx, x: ANY.node("n", init=np.ones(2)), "found an array: oc.data(array, label='n') is memory"),
     (lambda ctx, x: [*nn.gru(2)(oc.data(np.ones((3, 4))))], "gives its last states, too, with states=True"),
-    (lambda ctx, x: NN.linear(3), "linear: too many positional arguments. Its arguments are"),
+    (lambda ctx, x: NN.linear(3), "linear: all arguments are given by name. Its arguments are"),
     (lambda ctx, x: TRAIN.batches(batch_size=2), "batches: there is no argument `batch_size`"),
     (lambda ctx, x: TRAIN.plot(["high", "low"]), "what is plotted is numbers"),
     (lambda ctx, x: oc.where(x, LIST, x), "found the list [1.0, 2.0]: write `oc.data([1.0, 2.0])`"),

@@ -1,0 +1,55 @@
+"""Mistakes that users of other libraries make: the error says what to write."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import nn, train
+
+MISTAKES = [
+    ("nn.softmax(x)", "softmax: it makes a block, which is called with tensors: softmax()(x)"),
+    ("nn.linear(10)", "linear: all arguments are given by name. Its arguments are in_dim, out_dim"),
+    ("nn.mlp(hid_dims=16, out_dim=2)", "`hid_dims` of mlp is of type Sequence[int], found 16: write [16]"),
+    ("oc.concat([x, x])", 'found list; it stands before the operands, as in oc.concat("b | i; b | j => b'),
+    ("oc.einsum('i j, j k -> i k', x, x)", "comes after `=>`: here `i j; j k => i k`"),
+    ("train.sgd_update(x.sum(), lr=0.1)", "there is no argument `lr`; did you mean `learning_rate`?"),
+    ("oc.cond(x > 0, lambda: x, lambda: -x)", "a condition is one number, and `0 < x` has axes of 10, 3"),
+    (
+        "oc.while_loop(lambda v: v < 3, lambda v: v + 1, x, most=3)",
+        "a condition is one number, and `x < 3` has axes of 10, 3",
+    ),
+    ("nn.conv2d(out_channels=8, kernel_size=3)(image[0, 0])", "\n  image[0, 0]: 3    (it has no batch axes)"),
+    (
+        "oc.export(oc.Context.cpu().compile(x.sum()), 'model.exe')",
+        "the suffix `.exe` of model.exe says no kind of file: a library ends in .o, .obj, .c, .so",
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "message"), MISTAKES)
+def test_mistakes(program: str, message: str):
+    x = oc.data(np.zeros((10, 3), np.float32), label="x")
+    image = oc.data(np.zeros((4, 4, 3), np.float32), label="image")
+    with pytest.raises(oc.OcannlError, match=re.escape(message)):
+        eval(program, {"oc": oc, "nn": nn, "train": train, "x": x, "image": image})
+
+
+def test_a_way_that_is_named_works():
+    x = oc.data(np.arange(6.0).reshape(2, 3), label="x")
+    both = oc.concat("b | i; b | j => b | i^j", x, x)
+    np.testing.assert_array_equal(oc.Context.cpu(1)[both], np.hstack([np.arange(6.0).reshape(2, 3)] * 2))
+
+
+def test_a_scan_says_its_axis_where_there_are_others():
+    def states(sizes: tuple[int, ...], axis: int | None = None) -> oc.Tensor:
+        xs = oc.data(np.ones((*sizes, 5)), axes="b" * len(sizes) + "o", label="xs")
+        start = oc.data(np.zeros((20, 5)), label="start")
+        return oc.scan(lambda h, x: (h + x, h), start, xs, axis=axis)[0]
+
+    with pytest.raises(oc.ShapeError, match=r"the scan goes along the last batch axis of `xs` \(8,20\|5\)"):
+        states((8, 20))
+    assert oc.Context.cpu(1)[states((8, 20), axis=0)].shape == (8, 20, 5)
