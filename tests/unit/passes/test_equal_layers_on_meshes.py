@@ -31,7 +31,7 @@ POINTS, TARGETS = RNG.normal(size=(2, BATCH + 1, 3, WIDTH))
 Shard = Mapping[str, str] | None
 RECIPES: Mapping[str, tuple[Shard, Callable[[str], Shard]]] = {
     "data parallel": ({"batch": "data"}, lambda name: None),
-    "parts": ({"batch": "data"}, lambda name: {"output": "data"}),
+    "parts": ({"batch": "data"}, lambda name: None if name.endswith("scale") else {"output": "data"}),
     "tensor parallel": ({}, lambda name: {"output": "data"} if name.endswith("1.w") else None),
 }
 """The placements of data, and of each parameter by its name."""
