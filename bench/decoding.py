@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from peak import processor
 from processes import environment, pin
 
-DTYPES = ("float32", "bfloat16", "q8_0", "q4_k", "int8")
+# Behind a colon, the dtype of activations.
+DTYPES = ("float32", "bfloat16", "q8_0", "q8_0:int8", "q4_k", "q4_k:int8", "int8", "int8:int8")
 # Bytes of a weight, with its part of the scales.
 BYTES = {"float32": 4.0, "bfloat16": 2.0, "q8_0": 34 / 32, "q4_k": 144 / 256, "int8": 1.0}
 PROMPT, LONG_PROMPT = 8, 512
@@ -41,7 +42,8 @@ def folder_of(path: str, small: bool) -> int:
 def ours(path: str, ids: NDArray[Any], dtype: str) -> Write:
     import ocannl as oc
 
-    model = oc.models.load(path, dtype=None if dtype == "float32" else dtype)
+    kept, _, activations = dtype.partition(":")
+    model = oc.models.load(path, dtype=None if kept == "float32" else kept, activations=activations or None)
     return lambda count: oc.generate(model, ids, max_new=count, temperature=0)
 
 
@@ -128,7 +130,7 @@ def main() -> None:
             peers = [of_transformers(path, which, dtype) for which in (ids[:PROMPT], ids)] if has_peer else []
             token = token_seconds([short, *peers[:1]], options.tokens, options.rounds)
             prompt = prompt_seconds([long, *peers[1:]], options.rounds)
-            read = reading_seconds(weights * BYTES[dtype])
+            read = reading_seconds(weights * BYTES[dtype.partition(":")[0]])
             ratio = f"x{token[1] / token[0]:.2f}" if has_peer else ""
             line = f"{dtype:<10}{token[0] * 1e3:>10.2f}{read * 1e3:>10.2f}{ratio:>16}{prompt[0] * 1e3:>10.1f}"
             print(line + (f" x{prompt[1] / prompt[0]:.2f}" if has_peer else ""), flush=True)

@@ -61,7 +61,7 @@ def decoder(config: Config, design: Design, windows: list[int | None]) -> Callab
 
     def model(ids: oc.TensorLike, cache: nn.KVCache | None = None, at: oc.Tensor | None = None) -> oc.Tensor:
         ids = batch_of_ids(ids)
-        here = Places.of(ids, cache, embed)
+        here = Places.of(ids, cache, embed, at)
         x = embed(ids) * design.embedding_scale if design.embedding_scale != 1 else embed(ids)
         for each in layers:
             x = each(x, here)

@@ -28,9 +28,13 @@ class Model(oc.Block[..., Any]):
 
     @property
     def context(self) -> int | None:
-        """The greatest number of positions that it was made for."""
+        """The greatest number of positions that it was made for, or that a dynamic scaling of them allows."""
         known = (self.config.get(name) for name in ("max_position_embeddings", "n_positions"))
-        return next((size for size in known if size is not None), None)
+        most = next((size for size in known if size is not None), None)
+        scaling: Config = self.config.get("rope_parameters") or self.config.get("rope_scaling") or {}
+        if most is None or scaling.get("rope_type", scaling.get("type")) != "dynamic":
+            return most
+        return int(most * scaling["factor"])
 
 
 def setting(config: Config, name: str, default: Any = ...) -> Any:

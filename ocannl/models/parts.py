@@ -40,17 +40,21 @@ class Places:
 
     positions: oc.Tensor
     cache: nn.KVCache | None
+    last: oc.Tensor | None = None
+    """The number of the last token of each sequence, where others are padding."""
     tables: dict[Rope, tuple[oc.Tensor, oc.Tensor]] = field(default_factory=dict[Rope, Any])
     """Cosines and sines, once for all layers."""
 
     @staticmethod
-    def of(ids: oc.Tensor, cache: nn.KVCache | None, owner: Hashable) -> Places:
+    def of(
+        ids: oc.Tensor, cache: nn.KVCache | None, owner: Hashable, last: oc.Tensor | None = None
+    ) -> Places:
         """The places of ids: the next ones of the cache, or the first ones."""
         count = ids.shape.array[-1]
         if cache is None:
-            return Places(places(0, count), None)
+            return Places(places(0, count), None, last)
         own = cache.next(owner, count)
-        return Places(own.positions(count), own)
+        return Places(own.positions(count), own, last)
 
     def known(self, *values: oc.Tensor) -> tuple[oc.Tensor, ...]:
         """Queries, keys and values. What a cache keeps of them is inferred in any case: so rotations find
@@ -63,7 +67,7 @@ class Places:
     def turned(self, rope: Rope, x: oc.Tensor) -> oc.Tensor:
         """Queries or keys with their positions."""
         if rope not in self.tables:
-            self.tables[rope] = rope.tables(self.positions)
+            self.tables[rope] = rope.tables(self.positions, self.last)
         return rope.turned(x, self.tables[rope])
 
     def seen(

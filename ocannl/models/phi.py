@@ -26,7 +26,7 @@ def phi(config: Config) -> Callable[..., oc.Tensor]:
 
     def model(ids: oc.TensorLike, cache: nn.KVCache | None = None, at: oc.Tensor | None = None) -> oc.Tensor:
         ids = batch_of_ids(ids)
-        here, x = Places.of(ids, cache, embed), embed(ids)
+        here, x = Places.of(ids, cache, embed, at), embed(ids)
         for each in layers:
             x = each(x, here)
         return head(picked(norm(x), at))

@@ -38,6 +38,15 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0, 1.1, 1.3, 1.4],
+    "long_factor": [1.0, 2.0, 4.0, 9.0],
+    "original_max_position_embeddings": 32,
+}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
 WHISPER = {"layers": 2, "attention_heads": 4, "ffn_dim": 48}
 TWO_KINDS = ["sliding_attention", "full_attention"]
 # The names of classes before `Config` and `ForCausalLM`, and settings.
@@ -46,6 +55,17 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama2": ("Llama", GROUPED | {"attention_bias": True, "mlp_bias": True}),
     "llama3": ("Llama", GROUPED | {"rope_parameters": LLAMA3}),
     "linear": ("Llama", GROUPED | {"rope_parameters": {"rope_type": "linear", "factor": 4.0}}),
+    "dynamic": ("Llama", GROUPED | {"rope_parameters": DYNAMIC}),
+    "yarn": ("Qwen2", GROUPED | {"rope_parameters": YARN}),
+    "yarn with scales": (
+        "Llama",
+        GROUPED | {"rope_parameters": YARN | {"mscale": 2.0, "mscale_all_dim": 0.5}},
+    ),
+    "longrope": ("Phi3", GROUPED | {"pad_token_id": 0, "rope_parameters": LONGROPE}),
+    "longrope beyond": (
+        "Phi3",
+        GROUPED | {"pad_token_id": 0, "rope_parameters": LONGROPE | {"original_max_position_embeddings": 16}},
+    ),
     "mistral": ("Mistral", GROUPED | {"sliding_window": 6}),
     "qwen2": ("Qwen2", GROUPED | {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3", GROUPED | {"head_dim": 16}),
@@ -89,6 +109,31 @@ def test_scores(tmp_path: Path, case: str):
     with CTX:
         found = CTX[oc.models.load(tmp_path)(IDS)]
     np.testing.assert_allclose(found, module(torch.tensor(IDS)).logits.detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_dynamic_scaling_allows_texts_beyond_those_of_training(tmp_path: Path):
+    settings = GROUPED | {"rope_parameters": DYNAMIC, "max_position_embeddings": 16}
+    module = saved(tmp_path, "Llama", "ForCausalLM", settings)
+    with CTX:
+        model = oc.models.load(tmp_path)
+        found = CTX[model(IDS)]
+        written = oc.generate(model, IDS[0], max_new=3, temperature=0, cache=False)
+    np.testing.assert_allclose(found, module(torch.tensor(IDS)).logits.detach(), rtol=1e-4, atol=1e-4)
+    assert written[20] == found[0, -1].argmax()
+    with pytest.raises(oc.ArgumentError, match="20 ids and 60 new ones are more than its 64 positions"):
+        oc.generate(model, IDS[0], max_new=60)
+
+
+def test_padding_does_not_choose_the_frequencies_of_long_texts(tmp_path: Path):
+    """The limit is between the length of texts and that which they are padded to."""
+    scaling = LONGROPE | {"original_max_position_embeddings": 24}
+    saved(tmp_path, "Phi3", "ForCausalLM", GROUPED | {"pad_token_id": 0, "rope_parameters": scaling})
+    with CTX:
+        model = oc.models.load(tmp_path)
+        wanted = CTX[model(IDS)][:, -1]
+        at = oc.data(np.array([19, 19], np.int32), axes="b", label="at")
+        found = CTX[model(np.pad(IDS, ((0, 0), (0, 12))), at=at)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.exhaustive
