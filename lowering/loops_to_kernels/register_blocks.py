@@ -33,6 +33,7 @@ from ocannl.lowering.loops_to_kernels.block_products import put_sum
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached
 from ocannl.lowering.loops_to_kernels.epilogues import Epilogues, Total
 from ocannl.lowering.loops_to_kernels.fused_rows import taken_names
+from ocannl.lowering.loops_to_kernels.masked_blocks import unswitched
 from ocannl.lowering.loops_to_kernels.pipelining import whole
 from ocannl.lowering.loops_to_kernels.register_plan import STAGES, Plan, PlannedNest, Work, scores_first
 from ocannl.passes.analysis.contractions import Contraction
@@ -150,8 +151,10 @@ class RegisterKernel:
         later = self.visible(following, [self.moved(copy, following) for copy in moving])
         last = [WhereOp([Bound(following, count)], Region(Block(later)))] if later else []
         arrived = self.visible(turn, [WaitOp(0), BarrierOp()])
+        inside = dict([*self.draft.block, *self.draft.registers])
+        body = unswitched(self.body, dict(self.group.space.data), inside)
         loop = ForOp(
-            ((name, count),), Region(Block([*arrived, *last, CommitOp(), *self.visible(turn, self.body)]))
+            ((name, count),), Region(Block([*arrived, *last, CommitOp(), *self.visible(turn, body)]))
         )
         return [*fixed, *first, CommitOp(), *self.before, loop]
 

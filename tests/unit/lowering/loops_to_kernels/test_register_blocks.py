@@ -12,10 +12,11 @@ from support.attention import CASES, KEYS, QUERIES, Array, leaf, numbers
 from support.cuda_on_cpu import FakeDriver, install
 from support.ptx.memory import Counts
 from xdsl.context import Context
+from xdsl.dialects import arith
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.dialects.kernel import BarrierOp, CopyOp, LaunchOp
+from ocannl.dialects.kernel import BarrierOp, CopyOp, LaunchOp, WhereOp
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
@@ -89,6 +90,12 @@ def test_as_on_a_cpu(kind: str, gradients: bool):
     for launch in launches:
         assert sum(isinstance(op, BarrierOp) for op in launch.walk()) == 1
         assert sum(isinstance(op, MmaOp) for op in launch.walk()) >= 2
+        # Blocks of keys that all rows see have no mask.
+        bodies = [op.body.block for op in launch.walk() if isinstance(op, WhereOp)]
+        versions = [body for body in bodies if any(isinstance(op, arith.MulfOp) for op in body.ops)]
+        masks = [sum(isinstance(op, arith.CmpiOp) for op in body.ops) for body in versions]
+        assert len(masks) == 2
+        assert masks[0] == 0 < masks[1]
         written = {op.target for op in launch.walk() if isinstance(op, CopyOp)}
         assert all(op.result in written for op in launch.walk() if isinstance(op, SharedOp))
 
