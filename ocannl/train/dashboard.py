@@ -38,15 +38,16 @@ class _Dashboard:
         self._series: dict[str, Series] = {"steps": {}, "epochs": {}, "gradients": {}}
         self._epochs, self._at, self._epoch = 0, 0, 0
         self._seen: Observation | None = None
-        self._is_new = False
-        """Whether there was a step since the last look; before the first, parameters may have no values."""
+        self._is_new = self._has_stepped = False
+        """Whether there was a step since the last look, and at all; before, parameters may have no values."""
 
     def begin(self, step: int, epochs: int) -> None:
         self._epochs, self._at = epochs, step
         self._write(is_over=False)
 
     def step(self, step: int, metrics: Metrics) -> None:
-        self._at, self._is_new = step, True
+        self._at = step
+        self._is_new = self._has_stepped = True
         self._note("steps", step, metrics)
         if step % self._every == 0:
             self._write(is_over=False)
@@ -103,10 +104,18 @@ class _Dashboard:
             bars = [_bars(name, array, seen.dead[name]) for name, array in seen.activations.items()]
             found.append(_section("Activations", bars))
         if self._samples is not None:
-            given = self._samples()
-            named = given if isinstance(given, Mapping) else {"sample": given}
-            found.append(_section("Samples", [_sample(*one) for one in named.items()]))
+            found.append(_section("Samples", [_sample(*one) for one in self._made(self._samples).items()]))
         return found
+
+    def _made(self, samples: Samples) -> Mapping[str, Sample]:
+        """The samples that the model makes now: none, as long as it has no values before the first step."""
+        try:
+            given = samples()
+        except oc.UninitializedError:
+            if self._has_stepped:
+                raise
+            return {}
+        return given if isinstance(given, Mapping) else {"sample": given}
 
 
 def _section(title: str, figures: list[str]) -> str:

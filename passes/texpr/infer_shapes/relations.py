@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ocannl.passes.analysis.divisors import divisors_beside
 from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
 from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of, sides_of
@@ -45,7 +46,9 @@ class RelationRules:
             return
         rest, indivisible = divmod(whole.size, total.known)
         if indivisible:
-            message = f"the size {whole} of `{rule.axis}` is not divisible by {total.known}"
+            below, above = divisors_beside(whole.size, total.known)
+            near = f"{below} and {above}" if above else f"{below}"
+            message = f"the size {whole} of `{rule.axis}` is not divisible by {total.known}, but by {near}"
             raise self._conflict(rule, message)
         if len(total.dims) == 1 and not total.rows:
             ((var, times),) = total.dims.items()

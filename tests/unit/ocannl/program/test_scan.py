@@ -252,7 +252,10 @@ def test_a_carry_keeps_its_shape() -> None:
     h, w = oc.data(np.ones((2, 3))), oc.data(np.ones((4, 3)), axes="oi")
     with pytest.raises(oc.ShapeError, match="test_scan") as error:
         oc.scan(lambda h, _: (w @ h, None), h, None, length=3)
-    assert "has to keep its shape: the step takes it with 2|3 and returns it with 2|4" in str(error.value)
+    assert "has to keep its shape: the step takes it with 2|3 and returns it with 2|4, as `" in str(
+        error.value
+    )
+    assert str(error.value).endswith("hint: return a carry of the shape 2|3, or begin with one of 2|4")
 
 
 def test_sequences_have_one_length() -> None:

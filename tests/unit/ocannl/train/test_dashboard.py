@@ -67,6 +67,15 @@ def test_a_page(tmp_path: Path):
     assert re.search(r"https?:|<script|<link|<!--", page) is None
 
 
+def test_samples_of_a_model_begin_when_it_has_values(tmp_path: Path):
+    path, run = tmp_path / "run.html", Run()
+    run.fit(train.dashboard(path, samples=lambda: f"error {run.few.item():.3f}"))
+    assert re.search(r"error \d\.\d{3}", path.read_text("utf-8"))
+    other = Run()
+    with pytest.raises(oc.UninitializedError):
+        run.fit(train.dashboard(path, samples=lambda: f"error {other.few.item():.3f}"))
+
+
 def test_pictures(tmp_path: Path):
     pixels = np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
     page = tmp_path / "run.html"
