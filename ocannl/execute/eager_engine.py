@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -40,6 +41,21 @@ MOST_ROUTINES = 256
 """In a context, the least recently used one goes."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The data that stand for an expression: their type and label, and whether it had a derivative."""
+
+    type: TensorType
+    label: str
+    has_derivative: bool
+
+    @staticmethod
+    def of(value: Value, dtype: np.dtype[Any]) -> _Kept:
+        type = TensorType.of(type_now(value).shape.data, element_of(dtype))
+        has_derivative = any(isinstance(op, texpr.ParamOp) for op in needed([value.op]))
+        return _Kept(type, Tensor(value).label, has_derivative)
+
+
 class EagerEngine:
     """The routines compiled for eager mode, by context; and the data that stand for expressions whose memory
     was written since.
@@ -51,6 +67,7 @@ class EagerEngine:
         """Expressions that depend on memory with values."""
         self._settled = WeakKeyDictionary[Value, str]()
         """Data in place of expressions that had derivatives, with the line of the write."""
+        self._kept = WeakKeyDictionary[Value, _Kept]()
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
@@ -177,10 +194,12 @@ class EagerEngine:
 
     def _data_of(self, value: Value, context: Context) -> Value:
         contents = np.array(self._present(context, value))
-        type = TensorType.of(type_now(value).shape.data, element_of(contents.dtype))
-        found = self.data(contents, type, Tensor(value).label)
+        kept = self._kept.get(value)
+        if kept is None:
+            kept = self._kept[value] = _Kept.of(value, contents.dtype)
+        found = self.data(contents, kept.type, kept.label)
         found.passed = value.passed
-        if any(isinstance(op, texpr.ParamOp) for op in needed([value.op])):
+        if kept.has_derivative:
             self._settled[found] = here("").rstrip(": ")
         return found
 

@@ -92,6 +92,8 @@ class Recorder:
         self.rows: set[RowVar] = set()
         """Unknowns of the values that are known."""
         self.reads: dict[Value, frozenset[Key]] = {}
+        self.replaceable: dict[Value, tuple[Value, ...]] = {}
+        """The data that values depend on and that can be replaced."""
         self.living: dict[int, _Living] = {}
         self.statements: dict[int, _Living] = {}
         self.places: dict[Any, list[Value]] = {}
@@ -161,6 +163,7 @@ class Recorder:
         self.dims.clear()
         self.rows.clear()
         self.reads.clear()
+        self.replaceable.clear()
 
     def _attribute(self, attribute: Attribute, dims: list[DimTerm], resolve: Resolve) -> Any:
         """An attribute. Its dimensions stand apart from the key, as more is known of them later."""
@@ -228,9 +231,13 @@ class Recorder:
         """The replaceable data that a value depends on."""
         if not self.users:
             return ()
-        return tuple(
-            key for key, is_gradient in self.reads_of(value) if not is_gradient and key in self.users
-        )
+        found = self.replaceable.get(value)
+        if found is None:
+            reads = self.reads_of(value)
+            found = tuple([key for key, is_gradient in reads if not is_gradient and key in self.users])
+            if is_eager():
+                self.replaceable[value] = found
+        return found
 
     def _release(self, living: _Living) -> None:
         for each in living.data:

@@ -85,7 +85,8 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def explaining(*args: Any, **named: Any) -> Any:
         try:
-            flags.check(args, named)
+            if flags.found:
+                flags.check(args, named)
             return function(*args, **named)
         except OcannlError as error:
             error.args = (placed(str(error)),)

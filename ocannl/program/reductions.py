@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import prod
+from types import NoneType
 from typing import Generic, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import StringAttr
@@ -17,6 +18,7 @@ from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, RowKind
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
 from ocannl.program.checks import integer
+from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import apply, pointwise, positions, size_of
 from ocannl.program.floats import float_value
@@ -176,10 +178,16 @@ class Reducible(ABC, Generic[TensorT]):
 
     def _reduced(self, accum: str, axes: Axes, keep: bool, none: str | None = None) -> TensorT:
         """An accumulation; `none` says what there is not where there are no elements, if that is an error."""
-        reduction = Reduction(self._value(), axes, keep)
-        if none is not None:
-            reduction.check_elements(none)
-        reduced = reduction.reduce(accum)
+        value = self._value()
+
+        def made() -> Value:
+            reduction = Reduction(value, axes, keep)
+            if none is not None:
+                reduction.check_elements(none)
+            return reduction.reduce(accum)
+
+        is_known = is_eager() and type(axes) in (str, int, NoneType) and graph.known_shape(value).is_final
+        reduced = RECORDER.once(("reduced", accum, value, axes, keep), made) if is_known else made()
         if none is not None:
             needs_elements(reduced, none)
         note_reduction(reduced.op, reduced)

@@ -106,6 +106,8 @@ class Value(OpResult[TensorType]):
     """Whether it is known to depend on no parameter, so that it belongs to no stage."""
     moved: Mapping[int, ref[Value]] = MappingProxyType({})
     """Its copies in other stages."""
+    # That of `SSAValue`, without a call of Python each time that it is a key.
+    __hash__ = object.__hash__
 
     def __init__(self, op: texpr.TensorOp) -> None:
         made = op.result
@@ -193,9 +195,12 @@ def operation_name(op: texpr.TensorOp) -> str:
     return term.op if isinstance(term, App) else "transpose"
 
 
+_MEMORY = (texpr.MemoryOp, texpr.OfOp)
+
+
 def is_memory(value: SSAValue) -> bool:
     """Parameters, data, nodes, gradients and values are memory; everything else is an expression."""
-    return isinstance(value.owner, texpr.MemoryOp | texpr.OfOp)
+    return isinstance(value.owner, _MEMORY)
 
 
 def kept_parameter(value: Value) -> Value | None:
