@@ -15,6 +15,8 @@ from ocannl.dialects.ir.errors import DeviceError
 
 # The seconds in which a launcher passes on what a process has written, before it ends all.
 PASSED_ON = 0.2
+# The seconds that a rank leaves to each one before it, to so many at most, to tell of an error that all have.
+TURN, MOST_TURNS = 0.5, 4
 
 
 def world(timeout: float) -> Any:
@@ -23,7 +25,7 @@ def world(timeout: float) -> Any:
 
     Raises `DeviceError` where mpi4py or an MPI library is missing.
     """
-    return _as_one(_wait_until_all_ranks_start(timeout))
+    return as_one(_wait_until_all_ranks_start(timeout))
 
 
 def _wait_until_all_ranks_start(timeout: float) -> Any:
@@ -40,12 +42,15 @@ def _wait_until_all_ranks_start(timeout: float) -> Any:
 
 
 @cache
-def _as_one(mpi: Any) -> Any:
-    """All processes, which errors end together; only rank 0 prints."""
+def as_one(mpi: Any) -> Any:
+    """All processes, which an error ends together, told by the first of the ranks that have it; only rank 0
+    prints.
+    """
     processes = mpi.COMM_WORLD
     rank, before = processes.rank, sys.excepthook
 
     def end_all(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        time.sleep(TURN * min(rank, MOST_TURNS))
         sys.stderr.write(f"rank {rank} of {processes.size} failed:\n")
         before(kind, error, trace)
         sys.stderr.flush()
