@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.program.checks import number
 from ocannl.program.misuse import explain_all
+from ocannl.program.other_names import OF_INIT, missing
 from ocannl.runtime import random
 
 __all__ = [
@@ -160,3 +161,9 @@ def scaled_uniform() -> Initializer:
 
 
 explain_all(__all__, globals())
+
+
+if not TYPE_CHECKING:  # for a type checker there is nothing else
+
+    def __getattr__(name: str) -> object:
+        raise missing("module 'ocannl.init'", name.removesuffix("_"), __all__, OF_INIT)

@@ -336,6 +336,7 @@ class Context(OfThisProcess, TensorMemory):
         """Gives a parameter its initial value; if that is an expression, after what it depends on."""
         draw, shape = param.ir_value.sample, graph.known_shape(param.ir_value)
         if isinstance(draw, ExpressionSample):
+            self.numbering.note(draw.tensor.ir_value)
             self.init_params(draw.of_shape(shape), seed=seed)
         with self:
             sample(node, param.ir_value, shape, key)

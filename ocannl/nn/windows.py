@@ -37,6 +37,9 @@ def sizes_of(what: str, sizes: Sizes, rank: int, least: int = 1) -> list[int]:
 
 def amounts_of(padding: Padding, rank: int) -> list[Amounts]:
     """The cells before and after each axis. Raises `ArgumentError` as `sizes_of` does."""
+    if isinstance(padding, str):
+        ways = '"same" is use_padding=True, "valid" is use_padding=False'
+        raise ArgumentError(f"padding is a number of cells, found {padding!r}: {ways}")
     given: list[Any] = list(padding) if isinstance(padding, list | tuple) else [padding] * rank
     if len(given) != rank:
         raise ArgumentError(f"padding is a number, or one or a pair for each of {rank} axes, found {padding}")

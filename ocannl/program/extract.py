@@ -51,6 +51,12 @@ class Numbering:
         earlier = sum(known == label for known, _ in self.numbers)
         return f"{label}#{self.numbers.setdefault((label, call), earlier + 1)}"
 
+    def note(self, value: Value) -> None:
+        """Gives keys to the calls in an expression, which keep them in what is compiled later."""
+        for op in needed_for([value]):
+            if isinstance(op, UniformOp) and isa(call := op.attributes.get("call"), IntAttr):
+                self.key(op.stream.data.key, call.data)
+
     def copy(self) -> Numbering:
         """The same keys for the same calls; later ones are numbered apart."""
         return Numbering(dict(self.numbers))

@@ -176,6 +176,27 @@ OF_SCHEDULES = {
 }
 """Of a schedule of learning rates."""
 
+OF_INIT = {
+    "dirac": "an array, oc.param('w', array)",
+    "eye": "an array, oc.param('w', np.eye(n))",
+    "glorot": "oc.init.xavier",
+    "glorot_uniform": "oc.init.xavier",
+    "he": "oc.init.kaiming",
+    "he_normal": "oc.init.kaiming",
+    "kaiming_normal": "oc.init.kaiming",
+    "kaiming_uniform": "oc.init.kaiming, or an expression of oc.uniform",
+    "lecun_normal": "oc.init.kaiming(1.0)",
+    "ones": "1.0, a number is an initial value",
+    "orthogonal": "an array, oc.param('w', np.linalg.qr(array)[0])",
+    "trunc_normal": "an expression, oc.clip(oc.normal(0), -2, 2)",
+    "truncated_normal": "an expression, oc.clip(oc.normal(0), -2, 2)",
+    "variance_scaling": "oc.init.kaiming and oc.init.xavier, by their gain",
+    "xavier_normal": "oc.init.xavier, or oc.init.kaiming",
+    "xavier_uniform": "oc.init.xavier",
+    "zeros": "0.0, a number is an initial value",
+}
+"""Of initial values."""
+
 OWN_BLOCK = "a function of tensors, as oc.Block(function), or @oc.configurable"
 OWN_LIST = "a list or a dictionary of blocks"
 

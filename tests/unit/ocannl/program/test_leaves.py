@@ -185,6 +185,21 @@ def test_a_parameter_is_initialized_by_an_expression():
     assert set(oc.params(loss)) == {"part", "scaled", "spread"}
 
 
+def test_random_numbers_of_initial_expressions():
+    """Two calls draw others, of one call both parameters are made."""
+    drawn = oc.normal(0)
+    first, twice = (oc.param(n, k * drawn, output=3, input=[]) for n, k in (("first", 1), ("twice", 2)))
+    other = oc.param("other", oc.normal(0), output=3, input=[])
+    found: list[list[float]] = []
+    for _ in range(2):
+        ctx = oc.Context.cpu(threads=1)
+        ctx.init_params(first + twice + other)
+        np.testing.assert_array_equal(ctx[twice], 2 * ctx[first])
+        assert not np.isin(ctx[other], ctx[first]).any()
+        found.append([*ctx[first], *ctx[other]])
+    assert found[0] == found[1]
+
+
 TABLE = np.arange(6.0).reshape(2, 3)
 
 

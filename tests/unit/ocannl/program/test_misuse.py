@@ -16,7 +16,15 @@ import pytest
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.program.other_functions import FUNCTIONS
-from ocannl.program.other_names import OF_BLOCKS, OF_NN, OF_OPTIMIZERS, OF_SCHEDULES, OF_TENSORS, OF_TRAIN
+from ocannl.program.other_names import (
+    OF_BLOCKS,
+    OF_INIT,
+    OF_NN,
+    OF_OPTIMIZERS,
+    OF_SCHEDULES,
+    OF_TENSORS,
+    OF_TRAIN,
+)
 
 ANY: Any = oc
 ANY_TYPE: Any = np.int8
@@ -68,6 +76,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.Mesh({"data": 2}, engin="mpi"), "Mesh: there is no argument `engin`; did you mean"),
     (lambda ctx, x: NN.linear(outdim=3), "`outdim`; did you mean `out_dim`?"),
     (lambda ctx, x: ANY.clip(x, min=0), "clip: there is no argument `min`; did you mean `low`?"),
+    (lambda ctx, x: NN.conv2d(padding="same"), "found 'same': \"same\" is use_padding=True"),
     (lambda ctx, x: NN.max_pool2d(kernel_size=2), "`kernel_size`; did you mean `window_size`?"),
     (
         lambda ctx, x: TRAIN.adam([x], lr=0.1),
@@ -131,6 +140,8 @@ NAMES: list[tuple[Any, str, str]] = [
     (oc, "unique", "in its place: np.unique(t.numpy())"),
     (oc, "not", "in its place: oc.logical_not"),
     (oc, "frobnicate", "has no attribute 'frobnicate'"),
+    (oc.init, "kaiming_normal_", "in its place: oc.init.kaiming"),
+    (oc.init, "unifrom", "did you mean 'uniform'?"),
     (nn, "Linear", "module 'ocannl.nn' has no attribute 'Linear'; did you mean 'linear'?"),
     (nn, "Module", "in its place: a function of tensors, as oc.Block(function), or @oc.configurable"),
     (train, "DataLoader", "in its place: train.batches"),
@@ -160,7 +171,7 @@ def test_a_name_is_suggested_once():
 
 def test_what_is_named_in_place_of_others_is_there():
     """And no name has a place that is there itself."""
-    tables = {oc: FUNCTIONS, nn: OF_NN, train: OF_TRAIN}
+    tables = {oc: FUNCTIONS, oc.init: OF_INIT, nn: OF_NN, train: OF_TRAIN}
     objects = (OF_TENSORS, OF_BLOCKS, OF_OPTIMIZERS, OF_SCHEDULES)
     places = [place for table in (*tables.values(), *objects) for place in table.values()]
     owners = {"oc": oc, "nn": nn, "train": train}
