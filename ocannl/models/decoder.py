@@ -162,11 +162,14 @@ def _same(x: oc.Tensor) -> oc.Tensor:
 
 def windows_of(config: Config, local: Callable[[int], bool]) -> list[int | None]:
     """How many positions each layer sees, None for all: as the configuration says, or else the sliding window
-    in layers whose numbers are `local`.
+    in layers whose numbers are `local`. Raises `OcannlError` for other kinds of layers.
     """
     window, count = config.get("sliding_window"), setting(config, "num_hidden_layers")
+    kinds, known = config.get("layer_types"), {"sliding_attention": window, "full_attention": None}
+    if kinds and (len(kinds) != count or not known.keys() >= {*kinds}):
+        raise oc.OcannlError(f"`layer_types` are {' or '.join(known)} of {count} layers, found {kinds}")
     if window is None or not config.get("use_sliding_window", True):
         return [None] * count
-    if kinds := config.get("layer_types"):
-        return [window if kind == "sliding_attention" else None for kind in kinds]
+    if kinds:
+        return [known[kind] for kind in kinds]
     return [window if local(number) else None for number in range(count)]

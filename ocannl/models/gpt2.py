@@ -40,7 +40,7 @@ def layer(config: Config, width: int, epsilon: float, number: int) -> Callable[.
     inner = setting(config, "n_inner", 4 * width)
     with oc.scope(f"h.{number}"):
         first, second = (nn.layer_norm(dim=width, epsilon=epsilon, label=label) for label in ("ln_1", "ln_2"))
-        attend = attention(heads=setting(config, "n_head"), width=width)
+        attend = attention(heads=setting(config, "n_head"), width=width, scale=score_scale(config, number))
         with oc.scope("mlp"):
             into = nn.linear(in_dim=width, out_dim=inner, label="c_fc")
             out = nn.linear(in_dim=inner, out_dim=width, label="c_proj")
@@ -53,8 +53,15 @@ def layer(config: Config, width: int, epsilon: float, number: int) -> Callable[.
     return apply
 
 
+def score_scale(config: Config, number: int) -> float:
+    """The factor of the scores of a layer."""
+    size = setting(config, "n_embd") // setting(config, "n_head")
+    scale = size**-0.5 if setting(config, "scale_attn_weights", True) else 1.0
+    return scale / (number + 1) if config.get("scale_attn_by_inverse_layer_idx") else scale
+
+
 @oc.configurable
-def attention(*, heads: int, width: int) -> Callable[..., oc.Tensor]:
+def attention(*, heads: int, width: int, scale: float) -> Callable[..., oc.Tensor]:
     """Causal attention, whose queries, keys and values are one product."""
     with oc.scope("attn"):
         project = nn.linear(in_dim=width, out_dim=[3, heads, width // heads], label="c_attn")
@@ -63,7 +70,7 @@ def attention(*, heads: int, width: int) -> Callable[..., oc.Tensor]:
     def apply(x: oc.Tensor, here: Places) -> oc.Tensor:
         parts = project(x)
         queries, keys, values = (oc.einsum(f"... | {part}, h, d => ... | h, d", parts) for part in range(3))
-        return out(nn.dot_product_attention(queries, *here.seen(project, keys, values)))
+        return out(nn.dot_product_attention(queries, *here.seen(project, keys, values), scale=scale))
 
     return apply
 

@@ -48,7 +48,10 @@ def scaled(plain: Array, settings: Settings) -> Frequencies:
     kind = {"su": "longrope", "mrope": "default"}.get(kind, kind)
     if kind not in SCALINGS:
         raise oc.OcannlError(f"there is no scaling {kind!r} of rotary positions: {', '.join(SCALINGS)} are")
-    return SCALINGS[kind](plain, settings)
+    try:
+        return SCALINGS[kind](plain, settings)
+    except KeyError as missing:
+        raise oc.OcannlError(f"the scaling {kind!r} of rotary positions needs `{missing.args[0]}`") from None
 
 
 def _linear(plain: Array, settings: Settings) -> Frequencies:
@@ -104,7 +107,10 @@ def _sharper(factor: float, scale: float = 1.0) -> float:
 def _longrope(plain: Array, settings: Settings) -> Frequencies:
     """LongRoPE (Ding et al., 2024): factors that were searched, others for texts longer than of training."""
     trained = settings["original_max_position_embeddings"]
-    short, long = (plain / np.asarray(settings[f"{name}_factor"], float) for name in ("short", "long"))
+    factors = [np.asarray(settings[name], float) for name in ("short_factor", "long_factor")]
+    if any(found.shape != plain.shape for found in factors):
+        raise oc.OcannlError(f"the scaling 'longrope' needs {len(plain)} short and long factors each")
+    short, long = (plain / found for found in factors)
     factor = settings.get("factor") or settings["max_position_embeddings"] / trained
     stretch = settings.get("attention_factor")
     if stretch is None:

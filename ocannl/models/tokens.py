@@ -23,7 +23,11 @@ def tokenizer_of(folder: Path) -> Any:
     file = folder / "tokenizer.json"
     if not file.exists():
         raise oc.OcannlError(f"{folder} has no tokenizer.json")
-    return library.Tokenizer.from_file(str(file))
+    try:
+        return library.Tokenizer.from_file(str(file))
+    # The package raises `Exception` itself.
+    except Exception as error:
+        raise oc.OcannlError(f"{file} is no tokenizer: {error}") from None
 
 
 def ends_of(folder: Path) -> list[int]:

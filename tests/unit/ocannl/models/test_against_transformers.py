@@ -47,11 +47,16 @@ LONGROPE = {
     "original_max_position_embeddings": 32,
 }
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99, "n_positions": 128}
 WHISPER = {"layers": 2, "attention_heads": 4, "ffn_dim": 48}
 TWO_KINDS = ["sliding_attention", "full_attention"]
 # The names of classes before `Config` and `ForCausalLM`, and settings.
 DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": ("GPT2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99, "n_positions": 128}),
+    "gpt2": ("GPT2", GPT2),
+    "gpt2 with other scales": (
+        "GPT2",
+        GPT2 | {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True},
+    ),
     "llama2": ("Llama", GROUPED | {"attention_bias": True, "mlp_bias": True}),
     "llama3": ("Llama", GROUPED | {"rope_parameters": LLAMA3}),
     "linear": ("Llama", GROUPED | {"rope_parameters": {"rope_type": "linear", "factor": 4.0}}),

@@ -49,3 +49,6 @@ def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     pytest.importorskip("tokenizers")
     with pytest.raises(oc.OcannlError, match=r"has no tokenizer\.json"):
         generate.main([str(tmp_path), "a"])
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(oc.OcannlError, match=r"tokenizer\.json is no tokenizer: "):
+        generate.main([str(tmp_path), "a"])

@@ -20,6 +20,16 @@ from ocannl.models import loading
 
 Array = NDArray[Any]
 WEIGHTS = gpt2_weights(GPT2)
+MISTRAL = {
+    "model_type": "mistral",
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
+LONGROPE = {"type": "su", "short_factor": [1.0], "long_factor": [1.0, 2.0, 3.0]}
 IDS = np.random.default_rng(2).integers(0, 31, (2, 9))
 
 
@@ -143,6 +153,22 @@ def test_what_does_not_fit_is_told_and_nothing_is_set(tmp_path: Path):
 def test_a_wrong_folder_is_an_error(tmp_path: Path, config: str | None, message: str):
     if config is not None:
         (tmp_path / "config.json").write_text(config)
+    with pytest.raises(oc.OcannlError, match=message):
+        oc.models.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rope_parameters": {"rope_type": "ntk"}}, "no scaling 'ntk' of rotary positions"),
+        ({"rope_scaling": {"type": "linear"}}, "'linear' of rotary positions needs `factor`"),
+        ({"rope_scaling": LONGROPE}, "'longrope' needs 4 short and long factors"),
+        ({"layer_types": ["full_attention"]}, "of 2 layers, found"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "of 2 layers, found"),
+    ],
+)
+def test_settings_that_no_model_has_are_told(tmp_path: Path, settings: dict[str, Any], message: str):
+    (tmp_path / "config.json").write_text(json.dumps(MISTRAL | settings))
     with pytest.raises(oc.OcannlError, match=message):
         oc.models.load(tmp_path)
 
