@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,13 @@ from ocannl.runtime.assignments import Assignment
 DIGITS, MOST = 4, 4
 ROUNDING = {2: 1e-2, 4: 1e-4, 8: 1e-10}
 """How much values that are computed in another order may differ, of the greatest, by the bytes of a float."""
+
+
+# Names of what the compiler makes.
+_MADE = re.compile(r"n(_\d+)?")
+
+NotFinite: TypeAlias = tuple[tuple[float, ...], int, tuple[int, ...]]
+"""When a value that is not finite was computed, by which step, and its place."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,8 @@ class Trace:
     """The values before the run of the memory that it reads, by the labels of memory."""
     after: Mapping[str, NDArray[Any]]
     """Those after it of all memory that it reads or writes."""
+    rank: str = ""
+    """Which rank of a mesh has these values, as `rank 0 of 4`: its parts, where they are divided."""
 
     def __getitem__(self, label: str) -> NDArray[Any]:
         """The value of a node by its label. Raises `KeyError`."""
@@ -81,7 +91,7 @@ class Trace:
         return text_html(str(self))
 
     def _lines(self) -> Iterator[str]:
-        yield self.routine
+        yield f"{self.routine}, {self.rank}" if self.rank else self.routine
         groups = [(place, [*steps]) for place, steps in groupby(self.steps, lambda s: s.assignment.place)]
         for number, (place, steps) in enumerate(groups):
             is_last = number == len(groups) - 1
@@ -93,22 +103,25 @@ class Trace:
                     inner = "   " if step is steps[-1] else "│  "
                     yield f"{before}{inner}of {', '.join(step.assignment.operands)}"
 
-    def check_finite(self, besides: frozenset[str]) -> None:
-        """Raises `OcannlError` at the first step with a value that is NaN or infinite: with the user's line,
-        what was computed, and the values that it was computed from.
-        """
+    def not_finite(self, besides: frozenset[str]) -> NotFinite | None:
+        """The first step, in time, with a value that is NaN or infinite; None if there is none."""
         # Of memory that a loop writes after a step, the value is that of the loop.
         loops = {s.assignment.written.memory: s for s in self.steps if s.assignment.is_loop}
-        found: list[tuple[tuple[float, ...], int, tuple[int, ...]]] = []
+        found: list[NotFinite] = []
         for number, step in enumerate(self.steps):
             one, value = step.assignment, step.value
             is_checked = one.label not in besides and loops.get(one.written.memory, step) is step
             if is_checked and value.dtype.kind == "f" and not np.isfinite(value).all():
                 at = tuple(int(n) for n in np.argwhere(~np.isfinite(value))[0])
                 found.append((one.time(at[: len(one.written.loops)]), number, at))
-        if found:
-            _, number, at = min(found)
-            raise OcannlError(self._message(self.steps[number], at, self.steps[:number]))
+        return min(found, default=None)
+
+    def message(self, found: NotFinite) -> str:
+        """The error of a value that is not finite: with the user's line, what was computed, and the values
+        that it was computed from.
+        """
+        _, number, at = found
+        return self._message(self.steps[number], at, self.steps[:number])
 
     def _message(self, step: Step, at: tuple[int, ...], earlier: Sequence[Step]) -> str:
         """The error of a value at a position, the first numbers of which are iterations."""
@@ -120,6 +133,7 @@ class Trace:
         if loops:
             numbers = zip(loops, iterations, strict=True)
             when += f", in the iteration {', '.join(f'{loop} = {number}' for loop, number in numbers)}"
+        when += f", on {self.rank}" if self.rank else ""
         name, value = step.expression or one.written.name, step.value[at]
         lines = [f"{where}`{name}` is the first value that is not finite: {value}{position}{when}"]
         lines.append(f"  {one.shown}")
@@ -153,22 +167,46 @@ class Difference:
     __repr__ = __str__
 
 
+def check_finite(traces: Sequence[Trace], besides: frozenset[str]) -> None:
+    """Raises `OcannlError` at the first value that is NaN or infinite in a run, as ranks of a mesh saw it."""
+    found = [(one, trace) for trace in traces if (one := trace.not_finite(besides)) is not None]
+    if found:
+        first, trace = min(found, key=lambda pair: pair[0])
+        raise OcannlError(trace.message(first))
+
+
 def first_difference(a: Trace, b: Trace) -> Difference | None:
-    """The first step of two runs of one program that differs by more than rounding; None if none does.
+    """The first step of two runs of one program that differs by more than rounding; None if none does. Of a
+    run on a mesh beside one that is not, values are compared that are whole on each rank.
 
     Raises `OcannlError` where the programs differ.
     """
     names = [[step.assignment.label for step in trace.steps] for trace in (a, b)]
-    if names[0] != names[1]:
+    pairs = [*zip(a.steps, b.steps, strict=False)]
+    if a.rank != b.rank:
+        pairs = _whole_in_both(a, b)
+    elif names[0] != names[1]:
         other = next(
             (pair for pair in zip(*names, strict=False) if pair[0] != pair[1]), ("its end", "its end")
         )
         raise OcannlError(f"{a.routine!r} and {b.routine!r} are other programs: {other[0]} beside {other[1]}")
-    for one, two in zip(a.steps, b.steps, strict=True):
+    for one, two in pairs:
         greatest = _difference(one.value, two.value)
         if greatest > 0:
             return Difference(one, two, greatest)
     return None
+
+
+def _whole_in_both(a: Trace, b: Trace) -> list[tuple[Step, Step]]:
+    """The steps of the program itself that two runs have, with values of the same sizes."""
+    others = {step.assignment.label: step for step in b.steps}
+    pairs = [
+        (step, others[step.assignment.label])
+        for step in a.steps
+        if step.assignment.label in others
+        and (step.expression is not None or not _MADE.fullmatch(step.assignment.label))
+    ]
+    return [(one, two) for one, two in pairs if one.value.shape == two.value.shape]
 
 
 def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.node import Node
 from ocannl.execute.routine import Compiler, Routine
-from ocannl.execute.trace import Step, Trace
+from ocannl.execute.trace import Step, Trace, check_finite
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine
 from ocannl.program.unnamed import expression_of
 from ocannl.runtime.assignments import Assignment
+from ocannl.runtime.collectives.device import MeshDevice
+from ocannl.runtime.collectives.memory import MeshMemory
 from ocannl.runtime.compile import Executable
+from ocannl.runtime.device import Memory
 
 
 class TracedRoutine(Routine):
@@ -64,18 +70,42 @@ class TracedRoutine(Routine):
         """Runs once, as any routine does, and notes what it has computed."""
         self.set_indices(indices)
         restore = self.restoring() if self._check_nans else None
-        before = {label: self._nodes[label].memory.read() for label in self._read}
+        before = self._values_of(self._read)
         super().__call__()
+        ranks = self._ranks
+        self._trace = self._traced(before, ranks[0])
+        if restore is not None:
+            others = [self._traced(before, rank) for rank in ranks[1:]]
+            try:
+                check_finite([self._trace, *others], self._labels_of_checks)
+            except OcannlError:
+                restore()
+                raise
+
+    @property
+    def _ranks(self) -> Sequence[int]:
+        """The ranks of this process, on a mesh."""
+        device = self.context.device
+        return [*device.engine.ranks] if isinstance(device, MeshDevice) else [0]
+
+    def _traced(self, before: Mapping[str, NDArray[Any]], rank: int) -> Trace:
+        """The values of a rank after a run."""
         kept = {kept.memory for one in self._assignments for kept in (one.written, *one.read)}
-        found = {label: self._nodes[label].memory.read() for label in kept}
+        found = self._values_of(kept, rank)
         steps = [
             Step(one, found[one.written.memory], expression_of(one.label, self._program.values))
             for one in self._assignments
         ]
-        self._trace = Trace(self.name, steps, before, found)
-        if restore is not None:
-            try:
-                self._trace.check_finite(self._labels_of_checks)
-            except OcannlError:
-                restore()
-                raise
+        device = self.context.device
+        named = f"rank {rank} of {device.grid.ranks}" if isinstance(device, MeshDevice) else ""
+        return Trace(self.name, steps, before, found, named)
+
+    def _values_of(self, labels: Iterable[str], rank: int | None = None) -> dict[str, NDArray[Any]]:
+        """The values of memory; of what ranks have apart those of one, by default of the first."""
+        return {label: self._value_of(self._nodes[label].memory, rank) for label in labels}
+
+    def _value_of(self, memory: Memory, rank: int | None) -> NDArray[Any]:
+        if rank is None or not isinstance(memory, MeshMemory) or memory.splits or memory.stages:
+            return memory.read()
+        parts = memory.parts
+        return parts[self._ranks.index(rank)].read() if parts else memory.read()
