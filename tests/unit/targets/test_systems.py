@@ -133,12 +133,18 @@ def all_operators() -> oc.Code:
     return sum(map(oc.forward, results), oc.Code())
 
 
+@pytest.fixture(scope="module")
+def operators() -> oc.Routine:
+    return oc.Context.cpu(1).compile(all_operators(), name="step")
+
+
 @NEEDS_OBJDUMP
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("target", "system"), PLACES)
-def test_operators_call_what_every_system_has(target: str, system: Any, tmp_path: Path):
-    step = oc.Context.cpu(1).compile(all_operators(), name="step")
-    oc.export(step, tmp_path / "step.o", target=target, system=system)
+def test_operators_call_what_every_system_has(
+    operators: oc.Routine, target: str, system: Any, tmp_path: Path
+):
+    oc.export(operators, tmp_path / "step.o", target=target, system=system)
     assert undefined(tmp_path / "step.o") <= GIVEN[system] | C11
 
 

@@ -228,6 +228,7 @@ RUNNING = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [64, 65, 67, 70, 96, 257, 1009, 1024, 4097])
 @pytest.mark.parametrize("name", RUNNING)
 def test_long_axes_are_accumulated_in_blocks(name: str, size: int):
@@ -237,6 +238,7 @@ def test_long_axes_are_accumulated_in_blocks(name: str, size: int):
         np.testing.assert_allclose(CTX[getattr(oc, name)(oc.data(array), axis)], wanted, rtol=1e-11)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [200, 211])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp"])
 def test_gradients_of_long_axes_are_those_of_pytorch(name: str, size: int):
