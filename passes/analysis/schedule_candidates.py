@@ -239,17 +239,20 @@ class Chooser:
         return self.is_stepping(name), max(strides, default=0)
 
     def is_stepping(self, name: str) -> bool:
-        """Whether windows that overlap, along which a sum of products runs, move along a variable by steps of
-        more than one element.
+        """Whether windows of a sum of products that overlap, in what is read or where it is added, move along
+        a variable by steps of more than one element.
         """
         assert self.dominant is not None
         op = self.dominant.op
         assert isinstance(op, ReduceOp)
+        sizes = dict(self.nest.space.data) | dict(op.space.data)
         return is_contraction(op) and any(
-            1 < abs(index.coefficient(name)) < size * abs(index.coefficient(offset))
-            for access in self.dominant.accesses
+            1 < abs(index.coefficient(name)) < sizes.get(offset, 0) * abs(step)
+            for scope in self.facts.walk()
+            for access in scope.accesses
             for index in access.op.indices.data
-            for offset, size in op.space.data
+            for offset, step in index.terms
+            if offset != name
         )
 
     def is_apart(self, *loops: str) -> bool:
@@ -356,7 +359,7 @@ class Chooser:
             moved = [*others[:place], lanes, *others[place:]]
             found = self.traffic(moved, schedule)
             if found < least:
-                least, best = found / MUCH_LESS, moved
+                least, best = found, moved
         return best
 
     def traffic(self, order: Sequence[str], schedule: Schedule) -> int:
