@@ -40,6 +40,7 @@ from ocannl.passes.loops.hoist_from_loops import HoistFromLoopsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.loops.inline_nodes import InlineNodesPass
 from ocannl.passes.loops.loop_invariant_code_motion import LoopInvariantCodeMotionPass
+from ocannl.passes.loops.narrow_nodes import NarrowNodesPass
 from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass
 from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
@@ -121,7 +122,7 @@ SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
 ON_METAL_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
     *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, TrimResetsPass, UnfoldWindowsPass, SplitKPass),
-    *(FuseSumsPass, FuseRowsPass, PadRowsPass),
+    *(FuseSumsPass, FuseRowsPass, NarrowNodesPass, PadRowsPass),
     *(WithOptions(OverlapCollectivesPass, (("kernels", True),)), PlanMemoryPass),
 )
 

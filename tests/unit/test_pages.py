@@ -120,6 +120,7 @@ def test_pipelines_are_as_the_pages_say():
         "split-k",
         "fuse-sums",
         "fuse-rows",
+        "narrow-nodes",
         "pad-rows",
         "overlap-collectives",
         "plan-memory",
