@@ -174,8 +174,9 @@ def convert(
 def check_spec(spec: object, operands: int, most: int | None = MOST_OPERANDS) -> None:
     """Raises `ArgumentError` for a spec that is no text, `SpecError` for too few or too many operands."""
     if not isinstance(spec, str):
-        joined = ', as in oc.concat("b | i; b | j => b | i^j", x, y)' if type(spec) in (list, tuple) else ""
-        message = f"a spec is a string, found {type(spec).__name__}; it stands before the operands{joined}"
+        kind = type(spec).__name__
+        joined = ', as in oc.concat("b | i; b | j => b | i^j", x, y)' if kind in ("list", "tuple") else ""
+        message = f"a spec is a string, found {kind}; it stands before the operands{joined}"
         raise ArgumentError(message)
     if not operands or (most is not None and operands > most):
         raise SpecError(here(f"a spec takes one to three operands, found {operands}: {spec!r}"))
