@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,27 @@ POINTS = np.random.default_rng(3).normal(size=(24, 3))
 
 
 class Training:
-    """Two layers with dropout and Adam, in f64, on data by turns. Of 5 rows over 4 ranks, one has none."""
+    """Two layers with dropout and Adam, in f64, on data by turns. Of 5 rows over 4 ranks, one has none.
+
+    With an axis of stages, each layer is one, and a batch goes through them in two parts.
+    """
 
     def __init__(self, axes: Mapping[str, int], *, engine: str = "threads", seed: int = 1) -> None:
-        mesh = oc.Mesh(axes, engine=engine, timeout=60) if axes else None
+        parts = 2 if "stage" in axes else 1
+        mesh = oc.Mesh(axes, engine=engine, timeout=60, microbatches=parts) if axes else None
         self.ctx = oc.Context.cpu(1, mesh=mesh)
         rows = "model" if "model" in axes else "data"
         with oc.precision(np.float64):
-            self.x = oc.data(np.zeros((6, 3)), label="x", shard={"batch": "data"} if "data" in axes else {})
-            hidden = oc.param("hidden", output=5, shard={"output": rows} if axes else {})
-            out, step_n = oc.param("out", output=2), oc.index("step_n")
-            draws = oc.node("draws", output=[], init=0.0)
-            layer = nn.dropout(0.3)(oc.tanh(hidden @ self.x), train_step=draws)
-            self.loss = ((out @ layer) ** 2).sum()
+            over = tuple(
+                axis for axis in ("data", "microbatch") if axis in (*axes, *["microbatch"] * (parts - 1))
+            )
+            self.x = oc.data(np.zeros((6, 3)), label="x", shard={"batch": over} if over else {})
+            step_n, draws = oc.index("step_n"), oc.node("draws", output=[], init=0.0)
+            with oc.stage(0) if parts > 1 else nullcontext():
+                hidden = oc.param("hidden", output=5, shard={"output": rows} if rows in axes else {})
+                layer = nn.dropout(0.3)(oc.tanh(hidden @ self.x), train_step=draws)
+            with oc.stage(1) if parts > 1 else nullcontext():
+                self.loss = ((oc.param("out", output=2) @ layer) ** 2).sum()
             update = train.adam_update(self.loss, learning_rate=0.05 / (1 + step_n))
             with oc.code("count") as count:
                 draws += 1

@@ -38,8 +38,9 @@ def keep_memory_whole(routine: TexprRoutineOp, microbatches: int) -> None:
 def _read_in_parts(op: MemoryOp, axis: int, microbatches: int, taken: Iterable[str]) -> None:
     size = shape_of(op.result).memory_sizes[axis]
     if size % microbatches:
-        message = f"{microbatches} microbatches do not divide the {size} positions of `{op.label.data}`"
-        raise OcannlError(at_line(op, message))
+        is_split = any(split.axis == axis for split in placement_in(op).splits)
+        positions = f"{size} positions of `{op.label.data}`" + (" that a rank has" if is_split else "")
+        raise OcannlError(at_line(op, f"{microbatches} microbatches do not divide the {positions}"))
     copy = _copy(op.result, taken)
     copy.properties["placement"] = PlacementAttr(Placement(((MICROBATCH, AskedAxis(None, axis)),)))
     for use in [*op.result.uses]:

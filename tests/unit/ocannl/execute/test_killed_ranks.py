@@ -24,7 +24,7 @@ from ocannl import train
 
 MPIRUN = Path(sys.executable).parent / "mpirun"
 TESTS = Path(__file__).parents[3]
-MESHES: list[Mapping[str, int]] = [{"data": 2}, {"data": 4}, {"data": 2, "model": 2}]
+MESHES: list[Mapping[str, int]] = [{"data": 2}, {"data": 4}, {"data": 2, "model": 2}, {"stage": 2}]
 RESUMED: list[Mapping[str, int]] = [{}, {"data": 2}, {"data": 4}]
 # Functions are called so often in the training; the victim is killed in one of these calls.
 CALLS = 24000

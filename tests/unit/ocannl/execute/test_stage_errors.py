@@ -51,6 +51,13 @@ def test_microbatches_that_do_not_divide():
         oc.Context.cpu(mesh=mesh(4)).compile(oc.forward(y))
 
 
+def test_microbatches_that_do_not_divide_the_part_of_a_rank():
+    x = oc.data(np.zeros((6, 3)), label="x", shard={"batch": ("data", "microbatch")})
+    axes = oc.Mesh({"data": 2}, microbatches=2, engine="threads")
+    with pytest.raises(oc.OcannlError, match=r"2 microbatches .* 3 positions of `x` that a rank has"):
+        oc.Context.cpu(mesh=axes).compile(oc.forward(oc.param("w", output=2) @ x))
+
+
 def test_microbatches_are_no_ranks():
     with pytest.raises(oc.ArgumentError, match="microbatches are no axis of ranks"):
         oc.Mesh({"microbatch": 2})
