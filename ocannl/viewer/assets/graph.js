@@ -5,8 +5,16 @@ const WIDE = 230, HIGH = 46, GAP = 26, BETWEEN = 54;
 const LEAVES = ["param", "data", "constant", "embed", "size", "range", "node", "grad"];
 const partsOf = (block) => block.split(".").filter(Boolean);
 
+// Whether a group depends on another one, directly or through others.
+function dependsOn(group, other, seen = new Set()) {
+  if (group === other) return true;
+  if (seen.has(group)) return false;
+  seen.add(group);
+  return [...group.inputs.keys()].some((from) => dependsOn(from, other, seen));
+}
+
 // The groups of nodes at a depth of the paths of blocks: the expressions of a block are one group, but for
-// blocks that are open.
+// blocks that are open, and for what it computes again from those after it, as of tied weights.
 function groupsAt(program, depth, open) {
   const nodes = program.graph;
   const groups = [], groupOf = [], last = new Map();
@@ -16,24 +24,20 @@ function groupsAt(program, depth, open) {
     while (open.has(path) && path !== node.block) path = parts.slice(0, partsOf(path).length + 1).join(".");
     const deep = !path || open.has(path);
     let group = deep ? undefined : last.get(path);
-    if (!group) {
+    const given = node.operands.map((operand) => groupOf[operand]);
+    if (!group || given.some((from) => from && from !== group && dependsOn(from, group))) {
       group = { title: deep ? program.titled(node.name) : path, path, kind: deep ? node.does : "block", nodes: [], inputs: new Map(), leaves: [] };
       groups.push(group);
       if (!deep) last.set(path, group);
     }
     group.nodes.push(k);
+    group.shape = node.shape;
     groupOf[k] = group;
+    given.forEach((from, n) => {
+      if (!from) group.leaves.push(node.operands[n]);
+      else if (from !== group && !group.inputs.has(from)) group.inputs.set(from, node.given[n]);
+    });
   });
-  for (const group of groups) {
-    for (const k of group.nodes) {
-      for (const [n, operand] of nodes[k].operands.entries()) {
-        const from = groupOf[operand];
-        if (!from) group.leaves.push(operand);
-        else if (from !== group && !group.inputs.has(from)) group.inputs.set(from, nodes[k].given[n]);
-      }
-    }
-    group.shape = nodes[group.nodes[group.nodes.length - 1]].shape;
-  }
   return groups;
 }
 

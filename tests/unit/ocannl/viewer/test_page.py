@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import re
-import shutil
 import subprocess
 import webbrowser
 from pathlib import Path
@@ -14,14 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.browser import BROWSER, NEEDS_BROWSER, browser
 
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.tools.view import main
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-NEEDS_BROWSER = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
 
 
 def data_of(path: Path) -> dict[str, Any]:
@@ -121,6 +118,27 @@ def test_the_graph_has_a_loss_beside_blocks_and_masks_where_they_are_first_used(
     for node in graph:
         layers = {graph[k]["block"][:14] for k in node["operands"]}
         assert "decoder.layer1" not in node["block"] or "decoder.layer2" not in layers
+
+
+# The edges of the graph, by the heights at which they begin and end.
+EDGES = """[...document.querySelectorAll("#view-graph path.edge")].map((edge) => {
+  const [, from, to] = edge.getAttribute("d").match(/^M[^,]+,(\\S+) .*,(\\S+)$/);
+  return [+from, +to];
+})"""
+
+
+@NEEDS_BROWSER
+def test_edges_of_the_graph_go_down_where_weights_are_tied(tmp_path: Path):
+    ids = oc.data(np.zeros((2, 5), np.int32), axes="bb", label="ids")
+    embed, decode = nn.embedding(num=7, dim=8), nn.decoder_only(2, 2, 4, 4, 16)
+    loss = nn.cross_entropy(embed.w @ decode(embed(ids)), ids).named("loss")
+    path = train.grad_update(loss).view(tmp_path / "step.html")
+    with browser(tmp_path) as page:
+        page.size(1600, 900)
+        page.open(path, "#graph")
+        edges = page.run(EDGES)
+    assert len(edges) >= 5
+    assert all(start < end for start, end in edges)
 
 
 def test_the_graph_links_all_results_of_a_loop(tmp_path: Path):
