@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ocannl.dialects import texpr
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp
+from ocannl.dialects.texpr.scan import nested_in
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
+from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.derivatives import copy
+from ocannl.program.needed import needed_for
 from ocannl.program.tensor import Expression, Tensor, as_tensor
 from ocannl.program.trees import built, form_of, leaves_of
-from ocannl.program.values import Value
+from ocannl.program.values import Value, now, value_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of tensors whose derivatives compute again what it computes in between (Chen et al.,
     "Training deep nets with sublinear memory cost", 2016). Its results are tensors, perhaps nested.
 
-    Updates that it adds to its results, as batch normalization does, are added once.
+    The function is called twice. Random numbers are the same in both calls, so that what dropout has left out
+    stays out; updates that it adds to its results, as batch normalization does, are added once.
     """
 
     @functools.wraps(function)
@@ -32,12 +37,37 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         second_args, second_named = built(
             form_of(tree), iter([next(replaced) if isinstance(leaf, Expression) else leaf for leaf in leaves])
         )
-        first, second = function(*args, **named), function(*second_args, **second_named)
+        begin, first = now(), function(*args, **named)
+        between, second = now(), function(*second_args, **second_named)
+        _take_over(_made_since(begin, leaves_of(first)), _made_since(between, leaves_of(second)))
         pairs = zip(leaves_of(first), leaves_of(second), strict=True)
         found = [_recomputed(as_tensor(y).ir_value, as_tensor(y_again).ir_value) for y, y_again in pairs]
         return built(form_of(first), iter(found))
 
     return checkpointed
+
+
+def _made_since(begin: int, results: Iterable[Any]) -> list[texpr.TensorOp]:
+    """The operations that results depend on and that were made since then, in their order."""
+    ops = needed_for([as_tensor(y).ir_value for y in results])
+    return sorted((op for op in ops if _when_made(op) > begin), key=_when_made)
+
+
+def _when_made(op: texpr.TensorOp) -> int:
+    return value_of(op).made
+
+
+def _take_over(first: Sequence[texpr.TensorOp], second: Sequence[texpr.TensorOp]) -> None:
+    """Gives a second computation the random numbers of the first one, and leaves updates to that."""
+    drawn, again = ([op for op in nested_in(ops) if isinstance(op, UniformOp)] for ops in (first, second))
+    for one, other in zip(drawn, again, strict=True):
+        other.stream = one.stream
+        if "call" in one.attributes:
+            other.attributes["call"] = one.attributes["call"]
+        if one in first:
+            other.operands = [one.counter, *other.operands[1:]]
+    for op in second:
+        value_of(op).updates = None
 
 
 def _recomputed(value: Value, again: Value) -> Tensor:

@@ -211,6 +211,42 @@ def test_a_checkpoint_has_the_same_second_derivatives(wrt: str):
     assert np.abs(found[0][1]).min() > 1e-3
 
 
+@pytest.mark.parametrize("where", ["call", "scan"])
+def test_a_checkpoint_leaves_out_what_dropout_has_left_out(where: str):
+    """The gradient of what is 0 is 0, and that of what is kept is twice the factor."""
+
+    def dropped(x: oc.Tensor, k: oc.Tensor) -> oc.Tensor:
+        return nn.dropout(rate=0.5)(2 * x, train_step=k)
+
+    def apply(x: oc.Tensor, k: oc.Tensor) -> oc.Tensor:
+        if where == "call":
+            return dropped(x, k)
+        return oc.scan(lambda c, x: (c, dropped(x, k)), 0.0, x)[0]
+
+    @oc.function(axes={"x": "b"}, ctx=CTX)
+    def both(x: oc.Tensor, k: oc.Tensor):
+        y = oc.checkpoint(apply)(x, k)
+        return y, oc.grad(y.sum(), x)
+
+    y, slope = both(np.ones(64), 3)
+    assert 0 < (y == 0).sum() < 64
+    np.testing.assert_array_equal(slope, y)
+
+
+def test_a_checkpoint_updates_statistics_once():
+    found = list[Array]()
+    for again in (oc.checkpoint, lambda f: f):
+        norm = nn.batch_norm1d(momentum=0.5, label="norm")
+        k, x = oc.index("k"), oc.data(arrays_of((6, 3))[0], label="x")
+        y = again(lambda x, k, norm=norm: norm(x, train_step=k))(x, k)
+        ctx = oc.Context.cpu(1)
+        step = ctx.compile(oc.forward(y) + oc.updates(y.sum()))
+        ctx.init_params(y)
+        step(k=0)
+        found.append(np.concatenate([ctx[t].ravel() for t in oc.state(y).values()]))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 def test_a_checkpoint_has_the_same_derivatives():
     plain, checkpointed = network(False), network(True)
     for found, wanted in zip(checkpointed[0], plain[0], strict=True):
