@@ -21,6 +21,7 @@ from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.fused_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.owned_rows import owned_rows
+from ocannl.lowering.loops_to_kernels.padded_stores import accessed_columns, relax_bounds
 from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.register_blocks import RegisterKernel
@@ -67,6 +68,7 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
     for nest in nests(func):
         if not has_points(nest):
             Rewriter.erase_op(nest)
+    columns = accessed_columns(func)
     kept = {
         step: take_resets(func, step)
         for step in steps(func)
@@ -81,6 +83,7 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
                 if isinstance(step, GroupOp)
                 else lower_nest(step, options)
             )
+            relax_bounds(launch, columns)
             derive([launch], step.location)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)
