@@ -34,6 +34,7 @@ from ocannl.functions.arguments import (
 from ocannl.functions.bound import Bound, compiled, set_real_sizes
 from ocannl.functions.debugging import debugged
 from ocannl.functions.differentiable import Differentiable
+from ocannl.functions.methods import method_of
 from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padded
 from ocannl.functions.trace import Trace, trace
 from ocannl.program.checks import flag
@@ -184,8 +185,18 @@ class Function(Differentiable, Exclusive, Viewable):
         )
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """As a method, a function gets its object as the first argument, which has to be static."""
-        return self if instance is None else types.MethodType(self, instance)
+        """As a method, each object has a function of its own, without the argument that is the object. Of an
+        object without `__dict__` that is an argument, which has to be static.
+        """
+        if instance is None:
+            return self
+        return method_of(instance, self, lambda: self._of(instance)) or types.MethodType(self, instance)
+
+    def _of(self, instance: object) -> Function:
+        own = next(iter(self.parameters.parameters), "")
+        method, static = types.MethodType(self.function, instance), [*(self.static - {own})]
+        context, axes = self._given_context, {path: a for path, a in self.axes.items() if path != own}
+        return Function(method, context, axes, static, self.name, check_nans=self.check_nans)
 
     def signature_of(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Signature, list[Array]]:
         """The signature of a call, and its arguments as arrays. Raises `ArgumentError` for arguments that the

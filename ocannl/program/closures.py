@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 
@@ -23,10 +23,15 @@ class WithVariables(ABC):
 
 def variables_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The variables from outside that a function uses and that have a value, by name: those that it closes
-    over, and of a user's module the global ones, without functions of other modules.
+    over, of a method also attributes of its object, and of a user's module the global ones, without functions
+    of other modules.
     """
     if isinstance(function, WithVariables):
         return function.variables()
+    if isinstance(function, MethodType):
+        own = getattr(function.__self__, "__dict__", {})
+        names = function.__code__.co_names if isinstance(function.__func__, FunctionType) else ()
+        return {name: own[name] for name in names if name in own} | variables_of(function.__func__)
     if not isinstance(function, FunctionType):
         return {}
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)

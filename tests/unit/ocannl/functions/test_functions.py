@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from support.tensors import arrays_of, param, total
+from support.tensors import arrays_of, total
 
 import ocannl as oc
 from ocannl import nn
@@ -353,17 +353,6 @@ class TestNesting:
         square = oc.function(lambda x: x * x, ctx=ctx)
         assert oc.function(lambda x: square(square(x)) + 1, ctx=ctx)(2.0) == 17
         assert ctx[square(oc.data([3.0]))] == 9
-
-    def test_a_method(self, ctx: oc.Context):
-        class Model:
-            def __init__(self) -> None:
-                self.w = param("w", np.array([3.0]))
-
-            @oc.function(ctx=ctx, static="self")
-            def predict(self, x: oc.Tensor) -> oc.Tensor:
-                return self.w * x
-
-        assert Model().predict(np.ones(1)) == 3
 
     def test_two_threads_in_one_function(self, ctx: oc.Context):
         inside, go_on = threading.Event(), threading.Event()
