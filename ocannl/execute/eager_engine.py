@@ -31,7 +31,7 @@ from ocannl.program.eager import ENGINE, RECORDER, is_eager, mode, statement_key
 from ocannl.program.final_types import determined_shape, type_now
 from ocannl.program.location import here
 from ocannl.program.memory import add_data
-from ocannl.program.needed import needed
+from ocannl.program.needed import needed, needed_for
 from ocannl.program.reads import Key
 from ocannl.program.seeds import default_seed
 from ocannl.program.tensor import Tensor, as_tensor
@@ -39,6 +39,8 @@ from ocannl.program.values import Value, is_memory, memory_key, values_of
 
 MOST_ROUTINES = 256
 """In a context, the least recently used one goes."""
+LONGEST = 50
+"""Operations of an expression that stays one where it is looked at and has no derivative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,30 @@ class EagerEngine:
         self._settled = WeakKeyDictionary[Value, str]()
         """Data in place of expressions that had derivatives, with the line of the write."""
         self._kept = WeakKeyDictionary[Value, _Kept]()
+        self._long = WeakKeyDictionary[Value, bool]()
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
-        found = self._present(default_context(), value)
+        context = default_context()
+        found = self._present(context, value)
         RECORDER.has_run()
+        if self._is_long(value):
+            self._end(value, context)
         return found
+
+    def _is_long(self, value: Value) -> bool:
+        """Whether an expression would go on and on if it stayed one: each look would compile all of it."""
+        known = self._long.get(value)
+        if known is None:
+            is_long = not is_memory(value) and len(needed_for([value])) > LONGEST
+            known = self._long[value] = is_long and not _has_derivative(value)
+        return known
+
+    def _end(self, value: Value, context: Context) -> None:
+        """Makes the handles of an expression those of its data."""
+        data = self._data_of(value, context)
+        for handle in RECORDER.handles_of(value):
+            RECORDER.replace(handle, data)
 
     def _present(self, context: Context, value: Value) -> NDArray[Any]:
         with mode(False):
@@ -222,6 +242,21 @@ class EagerEngine:
             if tensor in context:
                 context.node_of(tensor).memory.write(contents)
         return value
+
+
+def _has_derivative(value: Value) -> bool:
+    """Whether gradients go to parameters through an expression."""
+    found, waiting = set[Value](), [value]
+    while waiting:
+        each = waiting.pop()
+        if each in found:
+            continue
+        found.add(each)
+        if isinstance(each.op, texpr.ParamOp):
+            return True
+        if not isinstance(each.op, texpr.ApplyOp) or each.op.stop is None:
+            waiting += values_of(each.op)
+    return False
 
 
 def _added(op: Operation) -> Operation:

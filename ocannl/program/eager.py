@@ -251,6 +251,11 @@ class Recorder:
         found = [handle for handle in handles if not is_memory(handle.ir_value)]
         return [handle for handle in found if not written.isdisjoint(self.reads_of(handle.ir_value))]
 
+    def handles_of(self, value: Value) -> list[Handle]:
+        """The living handles of a value."""
+        handles = [handle for each in list(self.living.values()) if (handle := each()) is not None]
+        return [handle for handle in handles if handle.ir_value is value]
+
     def replace(self, handle: Handle, value: Value) -> None:
         """Makes a handle one of data."""
         living = self.living.pop(id(handle), None)

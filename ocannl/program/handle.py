@@ -13,7 +13,8 @@ from ocannl.program.dtypes import dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.final_types import element_now
 from ocannl.program.html import text_html
-from ocannl.program.location import here
+from ocannl.program.location import here, is_users_call, user_location, warn_at
+from ocannl.program.numbers import is_number
 from ocannl.program.values import Value, label_of, operation_of
 
 
@@ -63,7 +64,13 @@ class Handle:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Handle) and other.ir_value is self.ir_value
+        """Identity. Warns where a user compares with numbers, as in NumPy."""
+        if isinstance(other, Handle):
+            return other.ir_value is self.ir_value
+        if (is_number(other) or isinstance(other, np.ndarray)) and is_users_call():
+            words = f"`{self.label}` is no number, and equal to none: oc.eq compares its elements"
+            warn_at(user_location(), words)
+        return False
 
     def __hash__(self) -> int:
         return hash(self.ir_value)

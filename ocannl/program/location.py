@@ -81,6 +81,14 @@ def is_called_through(package: str) -> bool:
     return False
 
 
+def is_users_call() -> bool:
+    """Whether the function that asks was called by the user's program, and not by this package."""
+    frame = inspect.currentframe()
+    asks = None if frame is None else frame.f_back
+    caller = None if asks is None else asks.f_back
+    return caller is not None and not _is_own(caller.f_code.co_filename)
+
+
 def user_location() -> FileLineColLoc | UnknownLoc:
     """The user's line that is running; unknown where Python tells no frames."""
     frame = user_frame()

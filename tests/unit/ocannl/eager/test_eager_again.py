@@ -203,6 +203,30 @@ class TestAgain:
         assert value() is None
         assert held.numpy().tolist() == [2.0, 4.0]
 
+    @pytest.mark.parametrize("is_trained", [False, True])
+    def test_an_expression_that_goes_on(self, is_trained: bool, compiled: list[str]):
+        """It is data from time to time, where no gradient goes through it."""
+        w = oc.param("w", np.array([0.5, 2.0]))
+        mean, wanted = oc.tensor([0.0, 0.0]), np.zeros(2)
+        for k in range(150):
+            x = oc.tensor([1.0 + k, 2.0])
+            new = x * (oc.stop_gradient(w) if is_trained else 0.5)
+            mean = 0.9 * mean + 0.1 * new
+            wanted = 0.9 * wanted + 0.1 * np.array([1.0 + k, 2.0]) * ([0.5, 2.0] if is_trained else 0.5)
+            np.testing.assert_allclose(mean.numpy(), wanted, rtol=1e-5)
+            if k == 100:
+                compiled.clear()
+        assert compiled == []
+
+    def test_a_long_expression_keeps_its_gradient(self):
+        w = oc.param("w", np.array([1.0]))
+        value = w
+        for _ in range(100):
+            value = value * 1.01
+        assert value.item() == pytest.approx(1.01**100)
+        value.sum().backward()
+        assert w.grad.item() == pytest.approx(1.01**100)
+
     def test_nothing_grows(self):
         w = oc.param("w", np.array([1.0]))
         sizes: list[tuple[int, ...]] = []

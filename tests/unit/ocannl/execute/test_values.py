@@ -101,6 +101,10 @@ class TestConversions:
         x = data(3)
         assert x != data(3)
         assert x == x.tensor()
+        assert x in {x: 1}
+        for other in (1, 0.5, np.ones(3)):
+            with pytest.warns(UserWarning, match=r"`x` is no number, and equal to none: oc\.eq compares"):
+                assert x != other
 
 
 class TestLookingChangesNothing:
