@@ -256,12 +256,15 @@ class Function(Differentiable, Exclusive, Viewable):
         return bound
 
     def _warn(self) -> None:
-        """Warns, at the user's line, of an argument that comes in ever new shapes."""
-        kinds = {leaf for signature in self._traces for leaf in signature.leaves}
-        (name, count), *_ = Counter(path for path, _ in kinds).most_common(1)
+        """Warns, at the user's line, of the arguments that come in ever new shapes."""
+        kinds = dict.fromkeys(leaf for signature in self._traces for leaf in signature.leaves)
+        counts = Counter(path for path, _ in kinds)
+        names = [f"`{name}`" for name, count in counts.items() if count == max(counts.values())]
+        plural, them = ("s", "them") if len(names) > 1 else ("", "it")
         message = (
-            f"function `{self.name}` was compiled for {len(self._traces)} signatures: "
-            f"argument `{name}` came in {count} shapes, dtypes or values; pad it to a few sizes"
+            f"function `{self.name}` was compiled for {len(self._traces)} signatures: argument{plural} "
+            f"{', '.join(names)} came in {max(counts.values())} shapes, dtypes or values; "
+            f"pad {them} to a few sizes"
         )
         warn_at(user_location(), message)
 

@@ -219,6 +219,13 @@ class TestSignatures:
         assert found[0].filename == __file__
         same(1.0, np.ones(10))
 
+    def test_all_that_come_in_as_many_shapes_are_named(self, ctx: oc.Context):
+        f = oc.function(lambda x, y: (total(x), total(y)), ctx=ctx, name="f")
+        for size in range(1, 9):
+            f(np.ones(size), np.ones(size))
+        with pytest.warns(UserWarning, match="arguments `x`, `y` came in 9 .*; pad them to a few sizes"):
+            f(np.ones(9), np.ones(9))
+
     def test_an_error_in_a_function_is_at_its_line(self, ctx: oc.Context):
         @oc.function(ctx=ctx)
         def clash(x: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
