@@ -32,6 +32,16 @@ def with_adapters(model: oc.Block[..., Any], path: Path) -> oc.Block[..., Any]:
     return adapted
 
 
+def text_of(path: Path) -> str:
+    """The text of a file. Raises `OcannlError` where it has none."""
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise oc.OcannlError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise oc.OcannlError(f"{path} is no text in UTF-8") from None
+
+
 def main(args: Sequence[str] | None = None) -> list[float]:
     """Trains and saves; gives the losses."""
     parser = ArgumentParser(prog="python -m ocannl.models.finetune", description=__doc__)
@@ -42,11 +52,19 @@ def main(args: Sequence[str] | None = None) -> list[float]:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rate", type=float, default=1e-4, help="the learning rate")
     o = parser.parse_args(args)
-    ids = np.array(tokenizer_of(o.folder).encode(o.text.read_text()).ids, np.int32)
+    for name in ("steps", "batch", "length"):
+        if getattr(o, name) < 1:
+            raise oc.ArgumentError(f"--{name} is at least 1, found {getattr(o, name)}")
+    if not o.out.parent.is_dir():
+        raise oc.OcannlError(f"cannot write {o.out}: there is no folder {o.out.parent}")
+    ids = np.array(tokenizer_of(o.folder).encode(text_of(o.text)).ids, np.int32)
     if len(ids) <= o.length:
         raise oc.ArgumentError(f"a text of {len(ids)} tokens is too short for pieces of {o.length}")
     oc.seed(o.seed)
-    model = nn.lora(load(o.folder), rank=o.rank, only=LAYERS)
+    whole = load(o.folder)
+    if whole.context is not None and o.length > whole.context:
+        raise oc.ArgumentError(f"pieces of {o.length} tokens are more than its {whole.context} positions")
+    model = nn.lora(whole, rank=o.rank, only=LAYERS)
     optimizer = train.adamw(o.rate, clip_norm=1.0)
 
     @oc.function(axes={"x": "bb", "y": "bb"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +21,7 @@ from ocannl.models.gemma import gemma, gemma2, gemma3
 from ocannl.models.gguf_files import name_of, read_gguf
 from ocannl.models.gpt2 import gpt2, gpt2_weights
 from ocannl.models.llama import llama, mistral
-from ocannl.models.model import Array, Config, Model
+from ocannl.models.model import Array, Config, Model, settings_of
 from ocannl.models.modernbert import modernbert
 from ocannl.models.phi import phi, phi3, phi3_weights
 from ocannl.models.qwen import qwen2, qwen3
@@ -122,16 +121,10 @@ def load(
 
 
 def _config(folder: Path) -> Config:
-    path = folder / "config.json"
     try:
-        found: Any = json.loads(path.read_text())
+        return settings_of(folder / "config.json")
     except OSError:
         raise oc.OcannlError(f"{folder} is no folder of a model: it has no config.json") from None
-    except ValueError as error:
-        raise oc.OcannlError(f"{path} is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise oc.OcannlError(f"{path} is no configuration: settings by name")
-    return cast(dict[str, Any], found)
 
 
 def _architecture(config: Config) -> Architecture:
@@ -146,7 +139,11 @@ def _dtype(config: Config, given: DTypeLike | None) -> np.dtype[Any]:
     known = {"float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": oc.bfloat16}
     if given is None and named not in known:
         raise oc.OcannlError(f"the configuration names the dtype {named!r}; give one: load(..., dtype=...)")
-    return np.dtype(known[named] if given is None else given)
+    try:
+        return np.dtype(known[named] if given is None else given)
+    except TypeError:
+        kinds = ", ".join([*known, *FORMATS])
+        raise oc.ArgumentError(f"weights are kept as {kinds} or another dtype, found {given!r}") from None
 
 
 def _weights(folder: Path) -> dict[str, StoredArray]:
@@ -154,7 +151,10 @@ def _weights(folder: Path) -> dict[str, StoredArray]:
     index = folder / "model.safetensors.index.json"
     files: Iterable[str] = ["model.safetensors"]
     if index.exists():
-        files = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        table: Any = settings_of(index).get("weight_map")
+        if not isinstance(table, dict):
+            raise oc.OcannlError(f"{index} has no `weight_map`: files by the names of weights")
+        files = sorted({*cast(Mapping[str, str], table).values()})
     missing = [file for file in files if not (folder / file).exists()]
     if missing:
         raise oc.OcannlError(f"{folder} has no {', '.join(missing)}; weights are in safetensors files")

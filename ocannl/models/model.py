@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,17 @@ class Model(oc.Block[..., Any]):
         if most is None or scaling.get("rope_type", scaling.get("type")) != "dynamic":
             return most
         return int(most * scaling["factor"])
+
+
+def settings_of(path: Path) -> Config:
+    """The settings of a file in JSON. Raises `OcannlError` where it has none, `OSError` without a file."""
+    try:
+        found: Any = json.loads(path.read_text())
+    except ValueError as error:
+        raise oc.OcannlError(f"{path} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise oc.OcannlError(f"{path} is no configuration: settings by name")
+    return cast(Config, found)
 
 
 def setting(config: Config, name: str, default: Any = ...) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
+from ocannl.models.model import settings_of
 
 
 def tokenizer_of(folder: Path) -> Any:
@@ -34,7 +34,7 @@ def ends_of(folder: Path) -> list[int]:
     """The ids that end a text, as the folder says."""
     for name in ("generation_config.json", "config.json"):
         if (folder / name).exists():
-            found: Any = json.loads((folder / name).read_text()).get("eos_token_id")
+            found: Any = settings_of(folder / name).get("eos_token_id")
             if found is not None:
                 return np.atleast_1d(found).tolist()
     return []

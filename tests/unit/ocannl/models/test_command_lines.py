@@ -52,3 +52,31 @@ def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(oc.OcannlError, match=r"tokenizer\.json is no tokenizer: "):
         generate.main([str(tmp_path), "a"])
+
+
+def test_an_end_that_is_no_json_is_told(tmp_path: Path):
+    (tmp_path / "generation_config.json").write_text("{")
+    with pytest.raises(oc.OcannlError, match=r"generation_config\.json is no JSON"):
+        ends_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (None, ["--length", "8"], r"cannot read .*text\.txt: No such file"),
+        (b"\xff\xfe", ["--length", "8"], r"text\.txt is no text in UTF-8"),
+        (b"", [], "a text of 0 tokens is too short for pieces of 128"),
+        (b"abc " * 30, ["--length", "0"], "--length is at least 1, found 0"),
+        (b"abc " * 30, ["--steps", "0"], "--steps is at least 1, found 0"),
+        (b"abc " * 30, ["--length", "50"], "pieces of 50 tokens are more than its 40 positions"),
+        (b"abc " * 30, ["--out", "nowhere/a.safetensors"], "there is no folder nowhere"),
+    ],
+)
+def test_finetuning_tells_what_is_wrong_before_it_begins(
+    tmp_path: Path, text: bytes | None, options: list[str], message: str
+):
+    folder, written = folder_with_tokenizer(tmp_path / "model"), tmp_path / "text.txt"
+    if text is not None:
+        written.write_bytes(text)
+    with oc.Context.cpu(), pytest.raises(oc.OcannlError, match=message):
+        finetune.main([str(folder), str(written), "--out", str(tmp_path / "a.safetensors"), *options])

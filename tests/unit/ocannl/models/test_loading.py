@@ -158,6 +158,22 @@ def test_a_wrong_folder_is_an_error(tmp_path: Path, config: str | None, message:
 
 
 @pytest.mark.parametrize(
+    ("index", "message"), [("{", "index.json is no JSON"), ("{}", "has no `weight_map`")]
+)
+def test_a_wrong_index_is_an_error(tmp_path: Path, index: str, message: str):
+    folder = write_model(tmp_path, GPT2, WEIGHTS)
+    (folder / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(oc.OcannlError, match=message):
+        oc.models.load(folder)
+
+
+def test_a_dtype_that_there_is_not_is_told(tmp_path: Path):
+    folder = write_model(tmp_path, GPT2, WEIGHTS)
+    with pytest.raises(oc.ArgumentError, match="q8_0, q4_k, int8 or another dtype, found 'q4_0'"):
+        oc.models.load(folder, "q4_0")
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"rope_parameters": {"rope_type": "ntk"}}, "no scaling 'ntk' of rotary positions"),
