@@ -29,8 +29,10 @@ Params: TypeAlias = Mapping[str, oc.Tensor] | Sequence[oc.Tensor]
 
 
 def _meant(name: str, options: Sequence[str]) -> str:
-    """The end of a message about an option that there is not: the one that is spelt alike."""
-    near = get_close_matches(name, options, 1)
+    """The end of a message about an option that there is not: the one that is spelt alike, or that recipes
+    call so.
+    """
+    near = ["lr"] if name == "learning_rate" else get_close_matches(name, options, 1)
     return f"; did you mean `{near[0]}`?" if near else ""
 
 

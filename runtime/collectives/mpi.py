@@ -34,9 +34,11 @@ def mpi_engine(ranks: int, timeout: float) -> MpiEngine:
     """
     processes = world(timeout)
     if processes.size != ranks:
-        raise DeviceError(
-            f"the mesh has {ranks} ranks, but {processes.size} processes run: `mpirun -n {ranks} python ...`"
-        )
+        run = "1 process runs" if processes.size == 1 else f"{processes.size} processes run"
+        way = f"`mpirun -n {ranks} python ...`"
+        if processes.size == 1:
+            way += ', or oc.Mesh(..., engine="threads") for ranks in this process'
+        raise DeviceError(f"the mesh has {ranks} ranks, but {run}: {way}")
     return MpiEngine(processes, timeout)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.runtime.collectives import mpi
 
 MISTAKES = [
     ("nn.softmax(x)", "softmax: it makes a block, which is called with tensors: softmax()(x)"),
@@ -17,6 +19,8 @@ MISTAKES = [
     ("oc.concat([x, x])", 'found list; it stands before the operands, as in oc.concat("b | i; b | j => b'),
     ("oc.einsum('i j, j k -> i k', x, x)", "comes after `=>`: here `i j; j k => i k`"),
     ("train.sgd_update(x.sum(), lr=0.1)", "there is no argument `lr`; did you mean `learning_rate`?"),
+    ("train.adam(learning_rate=0.1)", "adam has no option `learning_rate`; its options are lr, betas,"),
+    ("train.adam(learning_rate=0.1)", "did you mean `lr`?"),
     ("oc.cond(x > 0, lambda: x, lambda: -x)", "a condition is one number, and `0 < x` has axes of 10, 3"),
     (
         "oc.while_loop(lambda v: v < 3, lambda v: v + 1, x, most=3)",
@@ -36,6 +40,15 @@ def test_mistakes(program: str, message: str):
     image = oc.data(np.zeros((4, 4, 3), np.float32), label="image")
     with pytest.raises(oc.OcannlError, match=re.escape(message)):
         eval(program, {"oc": oc, "nn": nn, "train": train, "x": x, "image": image})
+
+
+@pytest.mark.parametrize(
+    ("processes", "message"), [(1, 'engine="threads"'), (2, "but 2 processes run: `mpi")]
+)
+def test_a_mesh_without_its_processes(processes: int, message: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mpi, "world", lambda timeout: SimpleNamespace(size=processes))
+    with pytest.raises(oc.DeviceError, match=re.escape(message)):
+        oc.Context.cpu(mesh=oc.Mesh({"data": 4}))
 
 
 def test_a_way_that_is_named_works():
