@@ -11,6 +11,7 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
+from importlib import import_module
 
 import numpy as np
 from kernels import BACKWARD, kernel
@@ -18,6 +19,7 @@ from measure import Measured, Options
 from models import ON_GPUS
 from peers import PEERS
 from problems import STEPS as ALL_STEPS
+from problems import module_of
 from run import benchmarks, printed
 from steps import PROBLEMS
 
@@ -51,6 +53,7 @@ SECONDS, FLOPS, BYTES, MOST = 0.02, 2e13, 2e12, 200
 STEPS = {"moons": 320, "mlp": 64, "lenet": 64, "charlm": 32} | dict.fromkeys(ON_GPUS, 8)
 # How often arrays of so many bytes are copied to see how fast that is.
 COPIES, COPIED_BYTES, TIMINGS = 20, 2**28, 5
+PROFILED_RUNS = 5
 
 
 def calls_of(name: str) -> int:
@@ -89,6 +92,14 @@ def of_copies(results: Sequence[Measured], rate: float) -> list[str]:
     ]
 
 
+def profile(name: str) -> str:
+    """The time of each kernel of a step or a kernel of OCANNL."""
+    module = import_module(module_of(name, "ocannl"))
+    runs = module.Runs(ALL_STEPS[name]() if name in ALL_STEPS else kernel(name), device="cuda")
+    runs.first()
+    return str(runs.routine.profile(runs=PROFILED_RUNS))
+
+
 def main(args: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -99,7 +110,11 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7, help="timings of each peer")
     parser.add_argument("--first-rounds", type=int, default=0, help="timings of the first result of a step")
     parser.add_argument("--copy", type=int, default=COPIED_BYTES, metavar="BYTES", help="the size of a copy")
+    parser.add_argument("--profile", metavar="NAME", help="instead, how long each kernel of one takes")
     given = parser.parse_args(args)
+    if given.profile:
+        print(profile(given.profile))
+        return
     device = oc.Context.cuda().device
     assert isinstance(device, CudaDevice)
     rate = copy_rate(device, given.copy)

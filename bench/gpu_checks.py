@@ -141,10 +141,10 @@ def halves() -> str:
     return close(*on_both(product), CLOSE["bf16"])
 
 
-def attention(dtype: Any, is_backward: bool) -> str:
+def attention(dtype: Any, is_backward: bool, length: int = 256) -> str:
     """Causal attention, as one kernel; or the gradient of the queries."""
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal((2, 256, 4, 64)).astype(np.float32) for _ in range(3)]
+    arrays = [rng.standard_normal((2, length, 4, 64)).astype(np.float32) for _ in range(3)]
 
     def attended(context: oc.Context) -> oc.Tensor:
         q, k, v = (
@@ -159,6 +159,56 @@ def attention(dtype: Any, is_backward: bool) -> str:
         return result
 
     return close(*on_both(attended), CLOSE["f32" if dtype == np.float32 else "bf16"])
+
+
+def all_halves(dtype: Any) -> str:
+    """Functions of all numbers of 16 bits, whose instructions are approximate: at most one number away."""
+    x = np.arange(2**16, dtype=np.uint16).view(dtype)
+    functions = {
+        "exp": oc.exp,
+        "erf": oc.erf,
+        "tanh": oc.tanh,
+        "sigmoid": oc.sigmoid,
+        "1 / x": lambda x: 1 / x,
+    }
+    said: list[str] = []
+    for name, function in functions.items():
+        found, wanted = on_both(partial(applied, function, x))
+        assert np.array_equal(np.isnan(found), np.isnan(wanted)), f"{name}: NaN elsewhere"
+        places = [np.where(v < 0x8000, v, 0x8000 - v) for v in map(bits, (found, wanted), (dtype, dtype))]
+        away = np.abs(places[0] - places[1])[~np.isnan(wanted)]
+        assert away.max() <= 1, f"{name}: results are {away.max()} numbers away"
+        said.append(f"{name} {np.mean(away > 0):.1%}")
+    return f"one number away: {', '.join(said)}"
+
+
+def bits(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    return values.astype(dtype).view(np.uint16).astype(int)
+
+
+def applied(function: Callable[[oc.Tensor], oc.Tensor], x: NDArray[Any], context: oc.Context) -> oc.Tensor:
+    y = function(oc.data(x, axes="o", label="x"))
+    context.compile(oc.forward(y), name="functions")()
+    return y
+
+
+def scores(is_backward: bool) -> str:
+    """A loss in f32 of scores in bf16, whose rows have an odd number of columns; or a gradient by it."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((512, 64), (2051, 64)))
+
+    def loss(context: oc.Context) -> oc.Tensor:
+        with oc.precision(oc.float32, compute=oc.bfloat16):
+            weights = oc.param("w", w, input=[64], output=[2051])
+            found = weights @ oc.data(x.astype(oc.bfloat16), axes="bo", label="x")
+        loss = nn.cross_entropy(oc.cast(found, oc.float32), oc.data(np.arange(512) % 2051, axes="b"))
+        result = oc.grad(loss, weights) if is_backward else loss
+        step = context.compile(oc.forward(result), name="scores")
+        context.init_params(loss)
+        step()
+        return result
+
+    return close(*on_both(loss), CLOSE["bf16"])
 
 
 def beside_cpu(name: str) -> str:
@@ -204,6 +254,12 @@ CHECKS: dict[str, Callable[[], str]] = {
     "attention": partial(attention, np.float32, False),
     "gradients of attention": partial(attention, np.float32, True),
     "attention in bf16": partial(attention, oc.bfloat16, False),
+    "gradients of it": partial(attention, oc.bfloat16, True),
+    "attention of many positions": partial(attention, oc.bfloat16, True, 1024),
+    "all numbers of bf16": partial(all_halves, oc.bfloat16),
+    "all numbers of f16": partial(all_halves, np.float16),
+    "scores in bf16": partial(scores, False),
+    "gradients of scores": partial(scores, True),
     **{name: partial(beside_cpu, name) for name in KERNELS},
     "a large product": large,
     **{name: partial(step, name) for name in ("moons", "mlp", "lenet", "charlm")},
@@ -319,13 +375,14 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="check", type=known, help=", ".join(CHECKS))
     parser.add_argument("--here", action="store_true", help="in this process, and without a limit of time")
     parser.add_argument("--jobs", type=int, default=1, help="processes that check at a time")
+    parser.add_argument("--without-tools", action="store_true", help="the checks alone")
     given = parser.parse_args(args)
     names: list[str] = given.names
     if given.here:
         checked(names or list(CHECKS))
         return
     failed = side_by_side(names or list(CHECKS), [*OWN, "--here"], given.jobs)
-    if not names:
+    if not names and not given.without_tools:
         failed += [name for name, (command, seconds) in tools().items() if run_tool(name, command, seconds)]
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")

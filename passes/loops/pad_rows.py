@@ -28,7 +28,7 @@ class PadRowsPass(ModulePass):
     leading dimension.
 
     Hardware copies only tiles of aligned rows by itself (TMA), and threads access 16 bytes at a time there.
-    Nobody reads or writes what is added.
+    Nobody reads what is added.
 
     Attributes:
         least: the bytes that a node has at least.

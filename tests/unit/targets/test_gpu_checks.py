@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
 
+import gpu
 import gpu_checks
 import pytest
 from gpu_checks import CHECKS, FEW, SIMPLE, checked, main, run_tool, side_by_side, tools, watched
@@ -26,6 +28,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
     names = [*SIMPLE, "f64", "attention in bf16", "gemm_tn_37x53x71_bf16", "gemm_37x53x71_tf32", "moons"]
+    names += ["all numbers of bf16", "scores in bf16"]
     main(["--here", *names])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(names)
@@ -33,6 +36,11 @@ def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
         assert line.startswith(name)
         assert " s  ok, " in line
     assert "Fake GPU, sm_80, CUDA 12.8, memory pools" in lines[0]
+
+
+def test_a_profile(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
+    gpu.main(["--profile", "moons"])
+    assert re.search(r"^w1.grad .* us$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_kernel_that_fails_ends_its_process(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
