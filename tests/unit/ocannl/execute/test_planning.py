@@ -58,6 +58,26 @@ def test_parameters_in_parts_send_one_and_a_half_times_as_much(row: RowKind, ran
     assert parts.sent <= 1.5 * whole.sent
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_moments_in_parts_send_what_data_parallel_training_sends(is_whole: bool) -> None:
+    """ZeRO-1 and 2 (Rajbhandari et al., 2020); gradients that are whole are sent to all as well."""
+    x = oc.data(np.ones((16, 256), np.float32), label="x", shard={"batch": "data"})
+    w, opt = oc.param("w", output=256, shard={}), train.adamw(lr=1e-3)
+    step = opt.step(oc.mean((w @ x) ** 2).named("loss"))
+    alone = oc.plan(step, oc.Mesh({"data": 4}))
+    for moment in opt.state_roots():
+        if moment.label.endswith(("adam_mean", "adam_square")):
+            oc.shard(moment, {"input": "data"})
+    if is_whole:
+        oc.shard(w.grad, {})
+    plan = oc.plan(step, oc.Mesh({"data": 4}))
+    numbers = 4 * 256 * 256
+    assert plan.memory.parameters == numbers
+    assert plan.memory.moments == 2 * numbers // 4
+    assert plan.memory.gradients // numbers == is_whole
+    assert plan.sent == pytest.approx((1.5 if is_whole else 1) * alone.sent, rel=1e-3)
+
+
 def test_two_axes_of_a_mesh_have_collectives_of_their_own() -> None:
     plan = oc.plan(transformer(batch=True, heads=True).step, oc.Mesh({"data": 2, "model": 2}))
     own = [each for each in plan.collectives if each.axis == "model"]
