@@ -21,7 +21,7 @@ from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.fused_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.owned_rows import owned_rows
-from ocannl.lowering.loops_to_kernels.padded_stores import accessed_columns, relax_bounds
+from ocannl.lowering.loops_to_kernels.padded_stores import accessed_columns, fill_rows, relax_bounds
 from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.register_blocks import RegisterKernel
@@ -69,6 +69,9 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
         if not has_points(nest):
             Rewriter.erase_op(nest)
     columns = accessed_columns(func)
+    for step in steps(func) if columns else ():
+        for nest in nests_of(step):
+            fill_rows(nest, columns)
     kept = {
         step: take_resets(func, step)
         for step in steps(func)

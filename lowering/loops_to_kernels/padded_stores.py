@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.bounds import Bound, BoundsAttr
-from ocannl.dialects.index.linear import POSITION, Linear
+from ocannl.dialects.index.linear import POSITION, Linear, SpaceAttr
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import WhereOp
 from ocannl.dialects.kernel.launch import LaunchOp
-from ocannl.dialects.loops import FuncOp, LoadOp, PositionOp, StoreOp
-from ocannl.passes.analysis.nests import names_in, nodes
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
+from ocannl.passes.analysis.nests import names_in, nodes, operations
 
 Columns = Mapping[SSAValue, int]
+
+# Columns of points become a multiple of so many.
+FILLED = 8
 
 
 def accessed_columns(func: FuncOp) -> Columns:
@@ -46,17 +49,49 @@ def columns_of(op: LoadOp | StoreOp) -> int | None:
     return None if extremes is None else extremes[1] + 1
 
 
-def relax_bounds(launch: LaunchOp, columns: Columns) -> None:
-    """Lets stores of a kernel go to the end of rows, of which so many columns are accessed, where the bound
-    then is the same for neighbours that are registers.
+def fill_rows(nest: NestOp, columns: Columns) -> None:
+    """Lets a nest of points go on to the end of rows, of which so many columns are accessed: their number is
+    one of whole vectors then.
     """
+    ops = operations(nest.body.block)
+    accesses = [op for op in ops if isinstance(op, LoadOp | StoreOp)]
+    if any(isinstance(op, ReduceOp) for op in ops):
+        return
+    sizes = dict(nest.space.data)
+    for name, size in sizes.items():
+        touching = [op for op in accesses if name in names_in(op.indices.data)]
+        if touching and all(is_along(op, name) and columns.get(op.node) == size for op in touching):
+            end = min(memref_shape(op.node)[-1] for op in touching) // FILLED * FILLED
+            sizes[name] = max(size, end)
+    nest.properties["space"] = SpaceAttr(tuple(sizes.items()))
+
+
+def is_along(op: LoadOp | StoreOp, name: str) -> bool:
+    """Whether an access goes along rows by a variable, and by no other way."""
+    *others, last = op.indices.data
+    return last == Linear.var(name) and name not in names_in(tuple(others))
+
+
+def relax_bounds(launch: LaunchOp, columns: Columns) -> None:
+    """Lets stores of a kernel go to the end of rows, of which so many columns are accessed, where bounds then
+    are the same for neighbours that are registers.
+    """
+    registers = dict(launch.registers.data)
+    sizes = {**dict(launch.grid.data), **dict(launch.block.data), **registers}
     for where in launch.walk() if columns else ():
         if isinstance(where, WhereOp):
-            bounds = tuple(relaxed(launch, where, bound, columns) for bound in where.where.data)
-            where.properties["where"] = BoundsAttr(bounds)
+            ends = [end_of_rows(where, bound, columns) for bound in where.where.data]
+            bounds = [
+                for_neighbours(bound, end, sizes, set(registers))
+                for bound, end in zip(where.where.data, ends, strict=True)
+            ]
+            where.properties["where"] = BoundsAttr(tuple(bounds))
 
 
-def relaxed(launch: LaunchOp, where: WhereOp, bound: Bound, columns: Columns) -> Bound:
+def end_of_rows(where: WhereOp, bound: Bound, columns: Columns) -> int:
+    """How far what a bound is for may go: to the end of rows, if it stores along these and does nothing else
+    there.
+    """
     names, ends = set(bound.index.names), list[int]()
     for op in where.walk():
         if not isinstance(op, LoadOp | StoreOp) or names.isdisjoint(names_in(op.indices.data)):
@@ -64,11 +99,9 @@ def relaxed(launch: LaunchOp, where: WhereOp, bound: Bound, columns: Columns) ->
         last = op.indices.data[-1]
         is_whole = last == bound.index and columns.get(op.node) == bound.below
         if isinstance(op, LoadOp) or not is_whole or names & names_in(op.indices.data[:-1]):
-            return bound
+            return bound.below
         ends.append(memref_shape(op.node)[-1])
-    registers = dict(launch.registers.data)
-    sizes = {**dict(launch.grid.data), **dict(launch.block.data), **registers}
-    return for_neighbours(bound, min(ends), sizes, set(registers)) if ends else bound
+    return min(ends, default=bound.below)
 
 
 def for_neighbours(bound: Bound, end: int, sizes: Mapping[str, int], registers: set[str]) -> Bound:
