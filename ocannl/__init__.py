@@ -276,6 +276,8 @@ def __getattr__(name: str) -> Any:
     if name in WRITTEN_WITH_IT:
         return getattr(import_module(WRITTEN_WITH_IT[name]), name)
     operator = OPERATORS.get(name)
+    if operator is None and name.startswith("_"):
+        raise missing("module 'ocannl'", name, (), {})
     if operator is None:
         own = __dir__()
         apart = {other: f"{part}.{other}" for part in ("train", "nn") for other in _names_of(part)}

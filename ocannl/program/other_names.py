@@ -11,10 +11,7 @@ from ocannl.program.location import here
 
 def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, str]) -> AttributeError:
     """The error for an attribute that there is not, with what may be meant."""
-    meant = name if name in others else _spelt_alike(name, known, 0.7)
-    if meant is None:
-        # What another word stands for would be wrong advice.
-        meant = _spelt_alike(name, others, 0.85)
+    meant = _meant(name, known, others)
     if meant is None:
         hint = ""
     elif meant in others:
@@ -23,6 +20,16 @@ def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, 
         hint = f"; did you mean {meant!r}?"
     # Given its name but no object, Python itself adds no other suggestion.
     return AttributeError(here(f"{owner} has no attribute {name!r}{hint}"), name=name)
+
+
+def _meant(name: str, known: Collection[str], others: Mapping[str, str]) -> str | None:
+    """The name that is meant by another one. For names with an underscore in front nothing is searched: tools
+    such as pytest ask all objects for theirs.
+    """
+    if name in others or name.startswith("_"):
+        return name if name in others else None
+    # What another word stands for would be wrong advice.
+    return _spelt_alike(name, known, 0.7) or _spelt_alike(name, others, 0.85)
 
 
 def _spelt_alike(name: str, known: Collection[str], least: float) -> str | None:

@@ -15,6 +15,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.program import other_names
 from ocannl.program.other_functions import FUNCTIONS
 from ocannl.program.other_names import (
     OF_BLOCKS,
@@ -188,6 +189,14 @@ def test_names_that_there_are_not(owner: Any, name: str, words: str):
     with pytest.raises(AttributeError, match=re.escape(words)):
         getattr(owner, name)
     assert not hasattr(owner, name)
+
+
+@pytest.mark.parametrize("owner", [oc, nn, train, oc.init, oc.data([1.0]), train.adam()])
+def test_nothing_is_searched_for_what_tools_ask(owner: Any, monkeypatch: pytest.MonkeyPatch):
+    """As pytest asks each object of a module of tests whether it is a fixture."""
+    monkeypatch.setattr(other_names, "get_close_matches", None)
+    for name in ("__wrapped__", "_pytestfixturefunction"):
+        assert not hasattr(owner, name)
 
 
 def test_another_word_is_no_advice():
