@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer, PositionalLayer
 from ocannl.nn.options import check_positive
+from ocannl.program.eager import is_eager
 from ocannl.program.location import here
 
 
@@ -20,10 +22,10 @@ def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> 
     check_positive(base, "base")
 
     def apply(x: oc.Tensor) -> oc.Tensor:
-        features = oc.Dim("features")
+        features = _size(x.shape.output, "features")
         feature = oc.range(features)
         odd = feature % 2
-        angle = _positions() * base ** ((odd - feature) / features)
+        angle = _positions(x) * base ** ((odd - feature) / features)
         table = oc.where(odd, oc.cos(angle), oc.sin(angle)).named(label)
         return oc.einsum("... | f => ... | f", x, f=features) + table
 
@@ -56,7 +58,7 @@ def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "ro
     check_positive(base, "base")
 
     def apply(x: oc.Tensor, positions: oc.Tensor | None = None) -> oc.Tensor:
-        size = oc.Dim("features")
+        size = _size(x.shape.output, "features")
         last = next(reversed(x.shape.output), None)
         known = last.known if isinstance(last, oc.Dim) else last
         if isinstance(known, int) and known % 2:
@@ -71,7 +73,7 @@ def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "ro
             quarter_turn = oc.eq(feature, source + half) - oc.eq(source, feature + half)
             pair = feature % half
         turned = oc.einsum("... | ... s; s -> f => ... | ... f", x, quarter_turn, f=size)
-        angle = (_positions() if positions is None else positions) * oc.exp(
+        angle = (_positions(x) if positions is None else positions) * oc.exp(
             pair * (-2 * math.log(base) / size)
         )
         return (x * oc.cos(angle) + turned * oc.sin(angle)).named(label)
@@ -79,6 +81,14 @@ def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "ro
     return apply
 
 
-def _positions() -> oc.Tensor:
-    """The positions 0, 1, 2, ... along the last batch axis; their number is inferred."""
-    return oc.einsum("p => p | ", oc.range(oc.Dim("positions")))
+def _positions(x: oc.Tensor) -> oc.Tensor:
+    """The positions 0, 1, 2, ... along the last batch axis."""
+    return oc.einsum("p => p | ", oc.range(_size(x.shape.batch, "positions")))
+
+
+def _size(axes: Sequence[object], name: str) -> int | oc.Dim:
+    """The size of the last of some axes, which is inferred; in eager mode as it is known now, so that what is
+    made of it is found again.
+    """
+    last = axes[-1:] if is_eager() else ()
+    return next((size for size in last if isinstance(size, int)), None) or oc.Dim(name)

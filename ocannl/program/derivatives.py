@@ -12,6 +12,7 @@ from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import expressions, graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.new_axes import keep_new_axes
+from ocannl.program.numbers import is_number, is_truth, number
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 
@@ -118,7 +119,7 @@ def custom_gradient(function: Callable[..., tuple[TensorLike, Pullback]]) -> Cal
 
     @functools.wraps(function)
     def operation(*args: TensorLike, **configuration: Any) -> Tensor:
-        xs = [as_tensor(arg) for arg in args]
+        xs = _arguments(args)
         y, pullback = function(*xs, **configuration)
         value = as_tensor(y).ir_value
         adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
@@ -127,6 +128,19 @@ def custom_gradient(function: Callable[..., tuple[TensorLike, Pullback]]) -> Cal
         return Tensor(graph.add(CustomOp(value, adjoint, wrt, by, _like(value)), function.__name__))
 
     return operation
+
+
+def _arguments(args: Sequence[TensorLike]) -> list[Tensor]:
+    """Arguments as tensors; in eager mode, a number beside a tensor is the same one each time, or data."""
+    beside = next((arg.ir_value for arg in args if isinstance(arg, Tensor)), None)
+    if beside is None:
+        return [as_tensor(arg) for arg in args]
+    return [
+        Tensor(expressions.number_in("=", number(arg), beside))
+        if is_number(arg) and not is_truth(arg)
+        else as_tensor(arg)
+        for arg in args
+    ]
 
 
 def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[Value, Value]]:

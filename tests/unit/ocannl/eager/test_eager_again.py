@@ -25,6 +25,12 @@ def of_examples(block: Any) -> Any:
     return lambda x, _: block(x)
 
 
+@oc.custom_gradient
+def clipped(x: oc.Tensor, most: oc.TensorLike) -> Any:
+    """Its gradient goes on as if it was not clipped."""
+    return oc.minimum(x, most), lambda cotangent: (cotangent, None)
+
+
 METRICS_AND_BLOCKS: list[Any] = [
     lambda: nn.accuracy,
     lambda: lambda x, ids: nn.accuracy(oc.argsort(x)[:, -1], ids),
@@ -35,6 +41,9 @@ METRICS_AND_BLOCKS: list[Any] = [
     lambda: of_examples(nn.group_norm(num_groups=2, spatial_axes=1)),
     lambda: of_examples(nn.decoder_only(1, 1, 2, 2, 4)),
     stacked_norms,
+    lambda: of_examples(nn.sinusoidal_positions()),
+    lambda: lambda x, _: nn.rotary()(oc.einsum("b | f => b | h f", x, h=2)),
+    lambda: lambda x, _: clipped(x, 0.5) + clipped(x, 2),
 ]
 
 

@@ -154,6 +154,33 @@ def test_against_pytorch(name: str, how: str, dtype: Any):
     close(found, wanted, 1e-12 if dtype == np.float64 else 1e-5)
 
 
+VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("sgd", {"momentum": 0.9, "nesterov": True}, {"momentum": 0.5, "weight_decay": 0.1}),
+    ("adam", {"amsgrad": True, "weight_decay": 0.1}, {}),
+    ("adamw", {"amsgrad": True}, {"betas": (0.8, 0.9), "eps": 1e-6, "lr": 0.03}),
+    ("adagrad", {"initial_accumulator_value": 0.2}, {"lr_decay": 0.1}),
+    ("nadam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"weight_decay": 0.0}),
+    ("radam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"betas": (0.7, 0.9)}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "of_biases"), VARIANTS, ids=[name for name, *_ in VARIANTS])
+def test_options_and_those_of_groups(name: str, options: dict[str, Any], of_biases: dict[str, Any]):
+    torch = pytest.importorskip("torch")
+    model = Model()
+    found = model.train(
+        getattr(train, name)(0.01, **options, groups={"*.b": of_biases}).step(model.loss), 100
+    )
+    w, b = (torch.tensor(START[key], requires_grad=True) for key in ("l.w", "l.b"))
+    groups = [{"params": [w]}, {"params": [b], **of_biases}]
+    optimizer = getattr(torch.optim, TORCH[name][0])(groups, lr=0.01, **options)
+    for _ in range(100):
+        optimizer.zero_grad()
+        ((torch.tanh(torch.tensor(X) @ w.T + b) - torch.tensor(Y)) ** 2).mean().backward()
+        optimizer.step()
+    close(found, {"l.w": w.detach().numpy(), "l.b": b.detach().numpy()}, 1e-12)
+
+
 # All parameters together.
 
 
