@@ -13,8 +13,8 @@ def checked_memory(value: Value) -> Value:
     if not is_memory(value):
         text = tensor_name(value).removeprefix("(").removesuffix(")")
         only = "only memory is assigned (parameters, data, nodes, gradients, values)"
-        way = way_to_memory(value) or f"oc.where(condition, value, {text}) gives it other elements"
-        raise OcannlError(here(f"`{text}` is an expression, and {only}; {way}"))
+        way = way_to_memory(value) or f"oc.where(mask, value, {text}) has other elements"
+        raise OcannlError(here(f"`{text}` is computed, and {only}; {way}"))
     if value.merged is not None:
         message = f"`{label_of(value)}` is a merge buffer, with the value of another context"
         raise OcannlError(here(f"{message}: assign the memory there"))

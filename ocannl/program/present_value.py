@@ -46,7 +46,7 @@ class PresentValue:
             if not is_tracing():
                 raise
             asked = users_text() or self.label
-            message = f"`{asked}` needs a value, but a function is traced before it runs, when there is none"
+            message = f"`{asked}` has no value while the function is traced"
             raise UninitializedError(here(f"{message}: write `{_converted(asked)}`, the tensor")) from None
 
     def item(self) -> float:

@@ -120,7 +120,7 @@ def _reshaped(value: Value, axes: MemoryAxes, old: Rows, new: Rows) -> Value:
     before, after = ([n for kind in MEMORY_ORDER for n in rows[kind]] for rows in (old, new))
     if prod(before) != prod(after) or -1 in after:
         found = "not one size" if -1 in after else f"{prod(after)} elements"
-        message = f"`{axes.label}` ({axes.shape}, {prod(before)} elements) cannot have the sizes {after}"
+        message = f"`{axes.label}` ({axes.shape}, {prod(before)} elements) cannot be reshaped to {after}"
         raise ShapeError(here(f"{message}, {found}{_way_out(before, after)}"))
     source = [f"s{n}" for n in range(len(before))]
     result = [f"r{n}" for n in range(len(after))]

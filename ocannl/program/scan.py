@@ -203,7 +203,7 @@ def _check_carry(name: str, carried: Value, returned: Value) -> None:
     if any(isinstance(a, Dim) and isinstance(b, Dim) and a != b for a, b in sizes):
         first, then = (Shape(*(Row(trailing=row.axes) for row in shape)) for shape in (before, after))
         shapes = f"the step takes it with {first} and returns it with {then}, as `{describe(returned.op)}`"
-        way = f"\n  hint: return a carry of the shape {first}, or begin with one of {then}"
+        way = f"\n  hint: return a carry of the shape {first}"
         raise ShapeError(here(f"the carry `{name}` of a scan has to keep its shape: {shapes}{way}"))
 
 

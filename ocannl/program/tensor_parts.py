@@ -187,7 +187,7 @@ def _positions(axes: MemoryAxes, items: Sequence[Item]) -> dict[Place, Position]
     given = sum(map(_is_axis, items))
     if given > len(axes.dims) and all(row.is_closed for row in axes.shape):
         count = "1 axis" if len(axes.dims) == 1 else f"{len(axes.dims) or 'no'} axes"
-        raise PositionError(f"`{axes.label}` ({axes.shape}) has {count}, found {given} positions")
+        raise PositionError(f"`{axes.label}` ({axes.shape}) has {count}, but {given} positions are given")
     found: dict[Place, Position] = {}
     for number, item in enumerate(items):
         if _is_axis(item):

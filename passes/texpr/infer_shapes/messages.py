@@ -150,7 +150,7 @@ def _clash(
     if not _is_of_sizes(error) or len(set(found.values())) < 2 or isinstance(origin.op, SliceOp):
         return error.reason.replace(" differ", f" of {note} differ") if note else error.reason
     both = ", ".join([f"{size} in {name}" for name, size in found.items()])
-    return f"axis {note} is {both}" if note else both
+    return f"axis {note} is {both}" if note else f"size {both}"
 
 
 def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[Side]:

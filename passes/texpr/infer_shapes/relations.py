@@ -47,8 +47,8 @@ class RelationRules:
         rest, indivisible = divmod(whole.size, total.known)
         if indivisible:
             below, above = divisors_beside(whole.size, total.known)
-            near = f"{below} and {above}" if above else f"{below}"
-            message = f"the size {whole} of `{rule.axis}` is not divisible by {total.known}, but by {near}"
+            near = f"{below} and {above} divide it" if above else f"{below} divides it"
+            message = f"the size {whole} of `{rule.axis}` is not divisible by {total.known}; {near}"
             raise self._conflict(rule, message)
         if len(total.dims) == 1 and not total.rows:
             ((var, times),) = total.dims.items()

@@ -241,7 +241,7 @@ class TestSignatures:
         def scaled(x: oc.Tensor):
             return x * look(x.sum())
 
-        with pytest.raises(oc.UninitializedError, match=r"\.py:\d+: `.*` needs a value, but a function is"):
+        with pytest.raises(oc.UninitializedError, match=r"\.py:\d+: `.*` has no value while the function is"):
             scaled(np.ones(3, np.float32))
 
     def test_an_error_without_ids_is_told_first(self, ctx: oc.Context):

@@ -179,7 +179,7 @@ def test_what_code_cannot_write():
     with oc.code("write"):
         with pytest.raises(oc.ShapeError, match=r"m\["):
             m[:2] = oc.zeros(3)
-        with pytest.raises(oc.OcannlError, match="expression"):
+        with pytest.raises(oc.OcannlError, match="is computed, and only memory"):
             (m + 1)[0] = 1.0
         with pytest.raises(oc.PositionError):
             m[7] = 1.0

@@ -87,7 +87,7 @@ class TestShapeClashes:
             oc.ShapeError, lambda: oc.param("w") @ data(10, 3) + data(4, label="b") + data(5)
         )
         first, *lines = message.splitlines()
-        assert first.endswith("`: 4 in `(... + b)`, 5 in `x`")
+        assert first.endswith("`: size 4 in `(... + b)`, 5 in `x`")
         assert lines == [
             "  (... + b): 10|4    (its output axes)",
             "                ^",
@@ -102,17 +102,18 @@ class TestShapeClashes:
         conv(data(2, 8, 8, 3, label="rgb", axes="bbbo"))
         grey = data(2, 8, 8, 1, label="grey", axes="bbbo")
         message = message_of(oc.ShapeError, lambda: conv(grey), "with `conv.w`")
-        assert "`conv(grey)`: 1 in `grey`, 3 in `conv.w`\n" in message
+        assert "`conv(grey)`: size 1 in `grey`, 3 in `conv.w`\n" in message
         ids = oc.data(np.zeros(6, np.int32), axes="b", label="ids")
         message = message_of(oc.ShapeError, lambda: nn.cross_entropy(scores, ids))
-        assert message.splitlines()[0].endswith("`nn.cross_entropy(scores, ids)`: 5 in `scores`, 6 in `ids`")
+        first, *_ = message.splitlines()
+        assert first.endswith("`nn.cross_entropy(scores, ids)`: size 5 in `scores`, 6 in `ids`")
         x = data(2, 5, 32)
         message = message_of(
             oc.ShapeError,
             lambda: nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=nn.causal_mask(6)),
         )
         call = "nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=nn.causal_mask(6))"
-        assert f"`{call}`: 6 in `causal_mask`, 5 in a value computed from `x`" in message
+        assert f"`{call}`: size 6 in `causal_mask`, 5 in a value computed from `x`" in message
         assert "hint" not in message
 
     @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ texpr.routine @r {
   %z = texpr.apply = add(%x, %y) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + y`: 4 in `x`, 3 in `y`
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + y`: size 4 in `x`, 3 in `y`
 // CHECK-NEXT: x: 10|4    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: y: 10|3    (its output axes)
@@ -23,7 +23,7 @@ texpr.routine @r {
   %z = texpr.apply add= mul(%w, %y) logic "@" : !texpr.tensor<...b5 | ...i6 -> ...o7>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ y`: 3 in `w`, 7 in `y`
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ y`: size 3 in `w`, 7 in `y`
 // CHECK-NEXT: w: 4,3->    (its input axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: y: 7    (its output axes)
@@ -80,7 +80,7 @@ texpr.routine @r {
   %z = texpr.apply = mul(%w, %x) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w * x`: 16 in `w`, 2 in `x`
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w * x`: size 16 in `w`, 2 in `x`
 // CHECK-NEXT: w: 2->16    (its output axes)
 // CHECK-NEXT: ^^
 // CHECK-NEXT: x: 10|2    (its output axes)
@@ -95,7 +95,7 @@ texpr.routine @r {
   %z = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<...b0 | ...i1 -> ...o2>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ x`: 2 in `w`, 5 in `x`
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ x`: size 2 in `w`, 5 in `x`
 // CHECK-NEXT: w: 2->16    (its input axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: x: 16->5    (its output axes)
@@ -244,7 +244,7 @@ texpr.routine @r {
   texpr.assign %p = %x logic "."
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `p = x`: 4 in `p`, 3 in `x`
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `p = x`: size 4 in `p`, 3 in `x`
 // CHECK-NEXT: p: 4    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: x: 3    (its output axes)
@@ -257,7 +257,7 @@ texpr.routine @r {
   %g = texpr.grad %x : !texpr.tensor<4>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `grad`: 4 in `x.grad`, 3 in `x`
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `grad`: size 4 in `x.grad`, 3 in `x`
 // CHECK-NEXT: x.grad: 4    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: x: 3    (its output axes)
