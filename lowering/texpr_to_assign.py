@@ -33,6 +33,7 @@ from ocannl.lowering.collectives import CollectiveSteps
 from ocannl.lowering.expression_nodes import OF_COLLECTIVES, ExpressionNodes, memory_of
 from ocannl.lowering.gather_buckets import Gathering, SmallGather
 from ocannl.lowering.wide_values import wide_values
+from ocannl.passes.analysis.heights import heights
 from ocannl.passes.analysis.layers import ALL_LAYERS, Layers, equal_layers
 from ocannl.passes.analysis.projection import Projection, pointwise, whole
 
@@ -79,6 +80,10 @@ class Lowering(ExpressionNodes):
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
+    heights: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    """How many operations a value depends on, one upon the other, where values are computed again: what is
+    higher is computed first (Sethi and Ullman, 1970), so that they wait until all else is there.
+    """
     held: set[SSAValue] = field(default_factory=set[SSAValue])
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
     """Values that are read in place, as parts of nodes."""
@@ -104,6 +109,8 @@ class Lowering(ExpressionNodes):
             self.declare_use(op)
             if isinstance(op, texpr.TensorOp):
                 self.memory.update(dict.fromkeys(op.results, self._memory(op)))
+        if any(isinstance(op, texpr.ApplyOp) and op.again is not None for op in block.ops):
+            self.heights = heights(block)
         self.wide = wide_values(block)
         kept = self.forwarded | self.valued | self.materialized
         computed = [value for value in kept if not isinstance(value.owner, texpr.MemoryOp)]
@@ -176,7 +183,8 @@ class Lowering(ExpressionNodes):
                 continue
             if not ready and isinstance(op, texpr.ApplyOp | UniformOp | CollectiveOp | texpr.ScanOp):
                 stack.append((current, True))
-                stack += [(operand, False) for operand in reversed(self._read_from_nodes(op))]
+                operands = sorted(self._read_from_nodes(op), key=lambda value: -self.heights.get(value, 0))
+                stack += [(operand, False) for operand in reversed(operands)]
             else:
                 self._compute(current)
 

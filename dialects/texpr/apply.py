@@ -46,7 +46,7 @@ class ApplyOp(TensorOp):
     `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
     `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through;
-    to ask for one through `once` is an error.
+    to ask for one through `once` is an error. What is computed from `again` is computed late.
     `materialized` values pass through memory of their own, `virtual` ones through none. `compute` marks the
     precision in which products of a parameter are computed, `factors bf16` that to which their factors alone
     are rounded. `literal` marks a number that takes its type from its uses, as one in a term does, whatever
@@ -66,6 +66,7 @@ class ApplyOp(TensorOp):
     more = opt_prop_def(ArrayAttr[PartAttr])
     stop = opt_prop_def(UnitAttr)
     once = opt_prop_def(UnitAttr)
+    again = opt_prop_def(UnitAttr)
     mode = opt_prop_def(StringAttr)
     compute = opt_prop_def(UnitAttr)
     factors = opt_prop_def(Attribute)
@@ -87,6 +88,7 @@ class ApplyOp(TensorOp):
         space: Sequence[tuple[str, int]] | None = None,
         stop: bool = False,
         once: bool = False,
+        again: bool = False,
         mode: str | None = None,
         compute: bool = False,
         factors: Attribute | None = None,
@@ -103,6 +105,7 @@ class ApplyOp(TensorOp):
             space=None if space is None else SpaceAttr(tuple(space)),
             stop=UnitAttr() if stop else None,
             once=UnitAttr() if once else None,
+            again=UnitAttr() if again else None,
             mode=None if mode is None else StringAttr(mode),
             compute=UnitAttr() if compute else None,
             factors=factors,
@@ -149,6 +152,7 @@ class ApplyOp(TensorOp):
             factors=self.factors,
             stages=self.stages,
             once=self.once,
+            again=self.again,
         )
         self.properties = kept | _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
 
@@ -215,6 +219,8 @@ class ApplyOp(TensorOp):
             printer.print_string(" stop")
         if self.once is not None:
             printer.print_string(" once")
+        if self.again is not None:
+            printer.print_string(" again")
         if self.mode is not None:
             printer.print_string(f" {self.mode.data}")
         if self.compute is not None:
@@ -253,6 +259,7 @@ class ApplyOp(TensorOp):
             more.append(parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
         once = parser.parse_optional_keyword("once") is not None
+        again = parser.parse_optional_keyword("again") is not None
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
         compute = parser.parse_optional_keyword("compute") is not None
         factors = parser.parse_type() if parser.parse_optional_keyword("factors") else None
@@ -270,6 +277,7 @@ class ApplyOp(TensorOp):
                 compute=UnitAttr() if compute else None,
                 factors=factors,
                 once=UnitAttr() if once else None,
+                again=UnitAttr() if again else None,
             )
             return made
         made = cls(
@@ -284,6 +292,7 @@ class ApplyOp(TensorOp):
             space=space,
             stop=stop,
             once=once,
+            again=again,
             mode=mode,
             compute=compute,
             factors=factors,

@@ -32,7 +32,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         tree = (args, named)
         leaves = [*leaves_of(tree)]
         inputs = [leaf.tensor() for leaf in leaves if isinstance(leaf, Expression)]
-        again = [copy(x).named(f"{x.label}_again") for x in inputs]
+        again = [copy(x, again=True).named(f"{x.label}_again") for x in inputs]
         replaced = iter(again)
         second_args, second_named = built(
             form_of(tree), iter([next(replaced) if isinstance(leaf, Expression) else leaf for leaf in leaves])

@@ -6,6 +6,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
+from xdsl.dialects.builtin import UnitAttr
+
+from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
@@ -159,8 +162,15 @@ def stop_gradient(x: TensorLike) -> Tensor:
     return copy(x, stop=True, label="stop_gradient")
 
 
-def copy(x: TensorLike, *, stop: bool = False, once: bool = False, label: str | None = None) -> Tensor:
-    """The same value and shape, with the same derivative, or as said none: zero, or by `once` an error."""
+def copy(
+    x: TensorLike, *, stop: bool = False, once: bool = False, again: bool = False, label: str | None = None
+) -> Tensor:
+    """The same value and shape, with the same derivative, or as said none: zero, or by `once` an error. What
+    is computed from it, `again`, is computed late.
+    """
     value = as_tensor(x).ir_value
     copied = expressions.apply(Arg(0), [value], logic=".", stop=stop, once=once, label=label)
+    if again:
+        assert isinstance(copied.op, texpr.ApplyOp)
+        copied.op.again = UnitAttr()
     return Tensor(keep_new_axes(copied, [value]))

@@ -26,6 +26,24 @@ texpr.routine @order {
   texpr.assign %n add= %b logic "."
 }
 
+// What is computed again waits for longer chains.
+// CHECK-LABEL: assign.routine @again {
+// CHECK:         assign.accum %b[o] := exp(%a[o]) over (o = 3)
+// CHECK-NEXT:    assign.accum %c[o] := exp(%b[o]) over (o = 3)
+// CHECK-NEXT:    assign.accum %x_again[o] := %x[o] over (o = 3)
+// CHECK-NEXT:    assign.accum %d[o] := exp(%x_again[o]) over (o = 3)
+// CHECK-NEXT:    assign.accum %e[o] := mul(%d[o], %c[o]) over (o = 3)
+texpr.routine @again {
+  %x = texpr.data "x" : !texpr.tensor<3, f32>
+  %x_again = texpr.apply = %x logic "." again : !texpr.tensor<3, f32>
+  %a = texpr.apply = exp(%x) logic "." : !texpr.tensor<3, f32>
+  %b = texpr.apply = exp(%a) logic "." : !texpr.tensor<3, f32>
+  %c = texpr.apply = exp(%b) logic "." : !texpr.tensor<3, f32>
+  %d = texpr.apply = exp(%x_again) logic "." : !texpr.tensor<3, f32>
+  %e = texpr.apply = mul(%d, %c) logic "." : !texpr.tensor<3, f32>
+  texpr.forward %e
+}
+
 // An expression is computed once, until memory that it reads is written.
 // CHECK-LABEL: assign.routine @recomputation {
 // CHECK-NEXT:    %x = assign.node "x" constant because "data" : memref<3xf32>

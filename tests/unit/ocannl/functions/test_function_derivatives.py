@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from support.tensors import Array, arrays_of, param, total
 
 import ocannl as oc
-from ocannl import nn
+from ocannl import nn, train
 
 CTX = oc.Context.cpu(threads=1)
 X, Y = arrays_of((3,), (2, 3))
@@ -245,6 +246,21 @@ def test_a_checkpoint_updates_statistics_once():
         step(k=0)
         found.append(np.concatenate([ctx[t].ravel() for t in oc.state(y).values()]))
     np.testing.assert_array_equal(found[0], found[1])
+
+
+def arena(apart: Callable[[Callable[..., Any]], Callable[..., Any]]) -> int:
+    """The bytes of intermediate values of a training step of eight layers, of which two are a part."""
+    layers = [nn.mlp_layer(hid_dim=16, label=f"layer{k}") for k in range(8)]
+    y = oc.data(np.ones((64, 16), np.float32))
+    for first, second in zip(layers[::2], layers[1::2], strict=True):
+        y = apart(oc.Block(lambda x, first=first, second=second: second(first(x))))(y)
+    step = CTX.compile(train.grad_update((y * y).mean()))
+    (found,) = re.findall(r"an arena of (\d+)", str(step.memory()))
+    return int(found)
+
+
+def test_a_checkpoint_saves_memory():
+    assert arena(oc.checkpoint) < 0.7 * arena(lambda f: f)
 
 
 def test_a_checkpoint_has_the_same_derivatives():
