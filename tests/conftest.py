@@ -29,6 +29,15 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         options.numprocesses, options.dist = "auto", "worksteal"
 
 
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """No items are made of the many cases of a test that all are exhaustive, where none of these run."""
+    marks: list[pytest.Mark] = getattr(obj, "pytestmark", [])
+    is_left_out = collector.config.option.markexpr == "not exhaustive"
+    return [] if is_left_out and any(mark.name == "exhaustive" for mark in marks) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest test comes first, lest a process is left alone with it at the end."""

@@ -296,6 +296,7 @@ def metal(monkeypatch: pytest.MonkeyPatch) -> tuple[Device, str]:
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", [cuda, pytest.param(metal, marks=NEEDS_COMPILER)])
 def test_hosts_of_gpus_run_loops(
     backend: Callable[[pytest.MonkeyPatch], tuple[Device, str]], monkeypatch: pytest.MonkeyPatch

@@ -196,6 +196,7 @@ def attended(arrays: dict[str, Array]) -> Array:
     return weights @ v / weights.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("features", [16, 64])
 def test_both_products_are_on_tensor_cores(features: int):
     """In bf16: emulated with checks, and as PTX in the interpreter."""
@@ -220,6 +221,7 @@ def test_tensor_cores_spill_nothing(arch: str):
     assert all(found.spilled == 0 for found in kernel_resources(lowered_bf16(256, 64), arch))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("features", "products"), [(16, 12), (64, 14)])
 def test_tf32(features: int, products: int, monkeypatch: pytest.MonkeyPatch):
     """Values and gradients with operands rounded to TF32. With few features, too few warps would multiply the

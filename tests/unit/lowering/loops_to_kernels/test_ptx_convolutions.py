@@ -62,7 +62,7 @@ def test_odd_sizes(element: str, tf32: bool, arch: str):
     np.testing.assert_allclose(found["y"], images.expected(found, tf32), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("element", "tf32", "arch"), KINDS)
 @pytest.mark.parametrize("images", [Images(3, (7, 5), 64, 64), Images(5, (6, 6), 72, 40, (2, 3), 2)], ids=str)
 def test_rows_of_several_variables(images: Images, element: str, tf32: bool, arch: str):

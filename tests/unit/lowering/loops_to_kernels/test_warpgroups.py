@@ -91,7 +91,7 @@ def test_products(x: str, w: str, element: str, tiles: WarpTiles, only: Any):
     assert not counts.partial()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("tiles", WARPGROUP_TILES, ids=str)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS[:3])
 def test_products_of_tf32(x: str, w: str, tiles: WarpTiles, only: Any):

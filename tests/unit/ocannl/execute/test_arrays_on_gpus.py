@@ -40,6 +40,7 @@ def is_all_given_back(library: Library) -> bool:
     return library.given == len(library.returned) > 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
 def test_memory_is_set(driver: FakeDriver, library: Library, dtype: type[np.generic]):
     """After what the other library still does; bf16, which the array interface has not, too."""

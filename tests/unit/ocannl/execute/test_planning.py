@@ -32,6 +32,7 @@ def test_data_parallel_training_sums_each_gradient_once(ranks: int) -> None:
     assert plan.engine_sent <= plan.sent * (1.25 if ranks > 512 else 1.02)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_tensor_parallel_layers_have_two_sums_in_each_direction(ranks: int) -> None:
     """Shoeybi et al., "Megatron-LM" (2019); 8bsh(t - 1)/t numbers a layer (Narayanan et al., 2021)."""
@@ -94,6 +95,7 @@ PROGRAMS: list[tuple[str, Callable[[], Trained]]] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("axis", "program"), PROGRAMS)
 def test_engines_send_what_is_planned(axis: str, program: Callable[[], Trained], ranks: int) -> None:
@@ -110,6 +112,7 @@ def test_engines_send_what_is_planned(axis: str, program: Callable[[], Trained],
     assert plan.engine_sent >= plan.sent
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axis", ["data", "model"])
 def test_memory_is_that_of_the_compiled_routine(axis: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCANNL_TARGET", "host")

@@ -32,6 +32,7 @@ DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", 
 
 @TABLE
 @DTYPES
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_special_values(name: str, dtype: type[np.floating]):
     compiled = all_operators(dtype)
@@ -74,6 +75,7 @@ def broadcast_operators(dtype: type[np.floating]) -> tuple[list[Array], dict[str
 
 @TABLE
 @DTYPES
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_broadcasting(name: str, dtype: type[np.floating]):
     arrays, results = broadcast_operators(dtype)

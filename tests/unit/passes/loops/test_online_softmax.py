@@ -56,6 +56,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(online_softmax, "MOST_KEYS_HIDDEN", 64)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernels", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients_are_kept(case: str, kernels: bool):

@@ -54,6 +54,7 @@ def check(ctx: oc.Context, element: str) -> oc.Routine:
     return step
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("element", ROUNDING)
 def test_emulated(element: str):
     """Both products are on tensor cores, and no kernel has the scores of all keys."""

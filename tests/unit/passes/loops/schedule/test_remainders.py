@@ -69,6 +69,7 @@ def scheduled(text: str, target: str) -> ModuleOp:
     return module
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("x", "g"), [("k, i", "k, j"), ("i, k", "k, j"), ("i, k", "j, k"), ("k, i", "j, k")])
 @pytest.mark.parametrize("columns", [523, 700])
