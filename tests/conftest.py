@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")
 CHECKS = [HealthCheck.too_slow]
-settings.register_profile("sampled", max_examples=30, deadline=None, suppress_health_check=CHECKS)
+settings.register_profile("sampled", max_examples=20, deadline=None, suppress_health_check=CHECKS)
 settings.register_profile("exhaustive", deadline=None, suppress_health_check=CHECKS)
 settings.load_profile("sampled")
 

@@ -32,7 +32,7 @@ CELLS = [
     for row, program in ROWS.items()
     if program.in_f64 or target.dtype == np.float32
 ]
-SAMPLE = 397
+SAMPLE = 797
 """Every so many cells are always tested, and those of `ALWAYS`."""
 ALWAYS = [("neon", "example: moons"), ("neon", "example: lenet_digits"), ("ptx", "program: random words")]
 

@@ -67,7 +67,7 @@ def local_bytes(step: oc.Routine) -> list[int]:
     return [byte_size(node) for node in nodes(func) if node.mode.data == "local"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("features", [16, 5, 24])
 @pytest.mark.parametrize("case", CASES)
 def test_as_on_a_cpu(case: str, features: int, monkeypatch: pytest.MonkeyPatch):

@@ -44,6 +44,7 @@ class TestParts:
         lambda k: (k, k % 3, k % 4),
     )
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("part", PARTS)
     def test_parts_that_move(self, part: Any, compiled: list[str]):
         """Values and gradients are those of NumPy."""
@@ -63,6 +64,7 @@ class TestParts:
                 x[part(k)].numpy()
         assert len(compiled) == steady
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("part", PARTS)
     def test_parts_that_move_are_written(self, part: Any, compiled: list[str]):
         expected = np.random.default_rng(0).normal(size=(9, 3, 4))

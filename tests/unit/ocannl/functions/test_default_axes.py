@@ -32,6 +32,7 @@ CASES: dict[str, Case] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_as_in_numpy(name: str):
     function, arrays = CASES[name]

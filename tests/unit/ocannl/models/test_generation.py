@@ -168,6 +168,7 @@ def both():
     return draw
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", [{"temperature": 0}, {"top_k": 1}, {"top_p": 1e-9, "cache": False}])
 @pytest.mark.parametrize("score", [np.nan, -np.inf])
 @pytest.mark.parametrize("new", [0, 3])

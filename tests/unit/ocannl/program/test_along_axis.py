@@ -228,7 +228,7 @@ RUNNING = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("size", [64, 65, 67, 70, 96, 257, 1009, 1024, 4097])
 @pytest.mark.parametrize("name", RUNNING)
 def test_long_axes_are_accumulated_in_blocks(name: str, size: int):

@@ -56,6 +56,7 @@ def read(made: Callable[[], oc.Code], target: TargetDescription = DEFAULT_TARGET
     return levels
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", [dense, convolutions, layers])
 def test_every_line_has_its_way_up_to_python(code: Callable[[], oc.Code]):
     levels = read(code)
@@ -69,6 +70,7 @@ def test_every_line_has_its_way_up_to_python(code: Callable[[], oc.Code]):
     assert {files[file] for _, file, _ in origins} == {HERE}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", [dense, convolutions, layers])
 @pytest.mark.parametrize("target", [DEFAULT_TARGET, processor("apple-m2")], ids=["here", "macOS"])
 def test_every_computed_expression_has_its_way_down_to_machine_code(
