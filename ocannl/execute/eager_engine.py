@@ -246,17 +246,8 @@ class EagerEngine:
 
 def _has_derivative(value: Value) -> bool:
     """Whether gradients go to parameters through an expression."""
-    found, waiting = set[Value](), [value]
-    while waiting:
-        each = waiting.pop()
-        if each in found:
-            continue
-        found.add(each)
-        if isinstance(each.op, texpr.ParamOp):
-            return True
-        if not isinstance(each.op, texpr.ApplyOp) or each.op.stop is None:
-            waiting += values_of(each.op)
-    return False
+    through = needed_for([value], lambda op: isinstance(op, texpr.ApplyOp) and op.stop is not None)
+    return any(isinstance(op, texpr.ParamOp) for op in through)
 
 
 def _added(op: Operation) -> Operation:

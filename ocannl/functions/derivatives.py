@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.functions.differentiable import argument_number
 from ocannl.functions.function import Function, function
 from ocannl.program import derivatives
 from ocannl.program.errors import ArgumentError
@@ -76,7 +77,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., NDArray[A
     It runs forward or reverse mode, once for each element of the argument or of the result, whichever are
     fewer.
     """
-    of = _as_function(f)
+    of, argnums = _as_function(f), argument_number(argnums)
 
     @functools.wraps(of)
     def jacobian_of(*args: Any) -> NDArray[Any]:

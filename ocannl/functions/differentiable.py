@@ -13,6 +13,7 @@ import numpy as np
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.texpr import DataOp
 from ocannl.functions.trace import FLAT
+from ocannl.program.checks import integer
 from ocannl.program.derivatives import jvp, vjp
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
@@ -98,7 +99,10 @@ class Differentiable(ABC):
                 raise ArgumentError(f"{self.name} has {len(values)} arguments, so none of number {number}")
             return values[number]
 
-        return one(argnums) if isinstance(argnums, int) else tuple(map(one, argnums))
+        several = argnums if isinstance(argnums, tuple | list) else None
+        if several is None:
+            return one(argument_number(argnums))
+        return tuple([one(argument_number(number)) for number in several])
 
     def jvp(self, xs: Any, dxs: Any) -> Any:
         """How the results change when the arguments `xs` change by `dxs` (forward mode), in the form of the
@@ -166,6 +170,11 @@ class Differentiable(ABC):
             return _like(given.args, [_total(parts) for parts in zip(*found, strict=True)])
 
         return self.derived("vjp", body, "cotangent", {"cotangent": FLAT})
+
+
+def argument_number(number: object) -> int:
+    """The number of an argument, which may count from the end. Raises `ArgumentError` for what is none."""
+    return integer(number, "the number of an argument", least=None)
 
 
 def _total(tensors: Sequence[Tensor]) -> Tensor:

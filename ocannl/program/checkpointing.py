@@ -13,6 +13,8 @@ from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.derivatives import copy
+from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
 from ocannl.program.needed import needed_for
 from ocannl.program.tensor import Expression, Tensor, as_tensor
 from ocannl.program.trees import built, form_of, leaves_of
@@ -26,6 +28,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     The function is called twice. Random numbers are the same in both calls, so that what dropout has left out
     stays out; updates that it adds to its results, as batch normalization does, are added once.
     """
+    if not callable(function):
+        raise ArgumentError(here(f"oc.checkpoint takes a function of tensors, found {function!r}"))
 
     @functools.wraps(function)
     def checkpointed(*args: Any, **named: Any) -> Any:

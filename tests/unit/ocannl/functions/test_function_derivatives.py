@@ -136,11 +136,19 @@ def test_a_hessian():
     np.testing.assert_allclose(oc.hessian(f)(X), a + a.T + np.diag(6 * X))
 
 
+def wrong(value: object) -> Any:
+    """A value of a type that is not taken."""
+    return value
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: oc.grad(oc.function(lambda x: [x], ctx=CTX))(1.0), "found that <lambda> returns a list"),
         (lambda: oc.grad(F, argnums=2)(X, Y), "product has 2 arguments, so none of number 2"),
+        (lambda: oc.grad(F, argnums=wrong("y"))(X, Y), "the number of an argument"),
+        (lambda: oc.jacobian(G, argnums=wrong(1.5)), "the number of an argument"),
+        (lambda: oc.checkpoint(wrong(3)), "oc.checkpoint takes a function of tensors, found 3"),
         (lambda: G.jvp((X, Y), (X,)), "each argument has one tangent; found 2 and 1"),
         (lambda: G.jvp((X, Y), (X, [Y])), "the tangents have the form of the arguments of tensors"),
         (lambda: G.vjp((X, Y), [Y, Y]), "each result has one cotangent; found 1 and 2"),
