@@ -28,7 +28,40 @@ from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
 from ocannl.functions.derivatives import grad, hessian, jacobian, jvp, vjp
 from ocannl.functions.function import Function, function
-from ocannl.program.along_axis import (
+from ocannl.program.blocks.block import Block
+from ocannl.program.blocks.block_summary import Summary
+from ocannl.program.blocks.definitions import block, configurable
+from ocannl.program.casts import cast
+from ocannl.program.checkpointing import checkpoint
+from ocannl.program.code import Code, block_comment, code, run
+from ocannl.program.derivatives import custom_gradient, stop_gradient
+from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
+from ocannl.program.errors import ArgumentError, PositionError
+from ocannl.program.indexing.along_ids import put_along_axis, take_along_axis
+from ocannl.program.indexing.gathers import gather, scatter
+from ocannl.program.leaves import arange as range
+from ocannl.program.leaves import constant, data, index, node, param
+from ocannl.program.loops.associative_scans import associative_scan
+from ocannl.program.loops.conditions import cond, while_loop
+from ocannl.program.loops.fixed_points import fixed_point
+from ocannl.program.loops.scan import scan
+from ocannl.program.memory_modes import materialize, virtual
+from ocannl.program.mesh import Mesh
+from ocannl.program.mistakes.misuse import explain_all
+from ocannl.program.mistakes.other_functions import FUNCTIONS
+from ocannl.program.mistakes.other_names import missing
+from ocannl.program.parameters import params
+from ocannl.program.precision import precision
+from ocannl.program.scopes import Scope, scope
+from ocannl.program.seeds import seed
+from ocannl.program.shape_view import ShapeView
+from ocannl.program.shapes import RowSizes
+from ocannl.program.sharding import shard
+from ocannl.program.stage_scope import stage
+from ocannl.program.state import State, state
+from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
+from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
+from ocannl.program.tensor_functions.along_axis import (
     argsort,
     cummax,
     cummin,
@@ -42,58 +75,38 @@ from ocannl.program.along_axis import (
     topk,
     unfold,
 )
-from ocannl.program.along_ids import put_along_axis, take_along_axis
-from ocannl.program.associative_scans import associative_scan
-from ocannl.program.block import Block
-from ocannl.program.block_summary import Summary
-from ocannl.program.blocks import block, configurable
-from ocannl.program.casts import cast
-from ocannl.program.checkpointing import checkpoint
-from ocannl.program.code import Code, block_comment, code, run
-from ocannl.program.conditions import cond, while_loop
-from ocannl.program.creation import arange, eye, full, linspace, ones, tensor, zeros
-from ocannl.program.derivatives import custom_gradient, stop_gradient
-from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
-from ocannl.program.einsums import concat, einmax, einmin, einsum, outer_sum, stack, tropical
-from ocannl.program.encoding import one_hot
-from ocannl.program.errors import ArgumentError, PositionError
-from ocannl.program.fixed_points import fixed_point
-from ocannl.program.functions import OPERATORS, clip
-from ocannl.program.gathers import gather, scatter
-from ocannl.program.grids import meshgrid
-from ocannl.program.leaves import arange as range
-from ocannl.program.leaves import constant, data, index, node, param
-from ocannl.program.memory_modes import materialize, virtual
-from ocannl.program.mesh import Mesh
-from ocannl.program.misuse import explain_all
-from ocannl.program.other_functions import FUNCTIONS
-from ocannl.program.other_names import missing
-from ocannl.program.parameters import params
-from ocannl.program.pointwise_functions import pointwise
-from ocannl.program.precision import precision
-from ocannl.program.random_numbers import normal, uniform
-from ocannl.program.rearranging import rearrange, reduce, repeat
-from ocannl.program.reducers import all, any, argmax, argmin, logsumexp, max, mean, min, prod, std, sum, var
-from ocannl.program.scan import scan
-from ocannl.program.scopes import Scope, scope
-from ocannl.program.seeds import seed
-from ocannl.program.shape_view import ShapeView
-from ocannl.program.shapes import RowSizes
-from ocannl.program.sharding import shard
-from ocannl.program.stage_scope import stage
-from ocannl.program.state import State, state
-from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
-from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
-from ocannl.program.threefry import (
+from ocannl.program.tensor_functions.creation import arange, eye, full, linspace, ones, tensor, zeros
+from ocannl.program.tensor_functions.einsums import concat, einmax, einmin, einsum, outer_sum, stack, tropical
+from ocannl.program.tensor_functions.encoding import one_hot
+from ocannl.program.tensor_functions.grids import meshgrid
+from ocannl.program.tensor_functions.operators import OPERATORS, clip
+from ocannl.program.tensor_functions.pointwise_functions import pointwise
+from ocannl.program.tensor_functions.random_numbers import normal, uniform
+from ocannl.program.tensor_functions.rearranging import rearrange, reduce, repeat
+from ocannl.program.tensor_functions.reducers import (
+    all,
+    any,
+    argmax,
+    argmin,
+    logsumexp,
+    max,
+    mean,
+    min,
+    prod,
+    std,
+    sum,
+    var,
+)
+from ocannl.program.tensor_functions.threefry import (
     threefry4x32,
     to_uint4x32,
     uint4x32_to_prec_uniform,
     uint4x32_to_prec_uniform1,
 )
-from ocannl.program.triangles import tril, triu
+from ocannl.program.tensor_functions.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
 from ocannl.program.watching import breakpoint, print_values
-from ocannl.program.why import why
+from ocannl.program.why.why import why
 from ocannl.runtime.settings import config
 from ocannl.sessions.session import Session
 from ocannl.shipping.export import export

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.program.checks import number
-from ocannl.program.misuse import explain_all
-from ocannl.program.other_names import OF_INIT, missing
+from ocannl.program.mistakes.misuse import explain_all
+from ocannl.program.mistakes.other_names import OF_INIT, missing
 from ocannl.runtime import random
 
 __all__ = [

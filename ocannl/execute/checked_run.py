@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ocannl.program.id_checks import IdCheck
+from ocannl.program.indexing.id_checks import IdCheck
 from ocannl.runtime.device import Memory
 from ocannl.runtime.memory import HostMemory
 

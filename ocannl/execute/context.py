@@ -36,13 +36,13 @@ from ocannl.program.code import Code, computing
 from ocannl.program.default_context import DEFAULT
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
-from ocannl.program.html import table_html, text_html
 from ocannl.program.initial_values import ExpressionSample
 from ocannl.program.mesh import Mesh
 from ocannl.program.needed import needed
 from ocannl.program.parameters import params
 from ocannl.program.state import Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.text.html import table_html, text_html
 from ocannl.program.values import Value, is_memory, value_of
 from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.cache.tunings import Tunings

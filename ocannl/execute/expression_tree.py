@@ -17,8 +17,8 @@ from ocannl.dialects.shapes.shape import Shape
 from ocannl.execute.context import Context
 from ocannl.program.eager import ENGINE, is_eager, mode
 from ocannl.program.final_types import known_types
-from ocannl.program.number_tables import GAP, line_of
 from ocannl.program.tensor import Tensor
+from ocannl.program.text.number_tables import GAP, line_of
 from ocannl.program.values import Value, is_memory, label_of, operation_name, operation_of, values_of
 
 

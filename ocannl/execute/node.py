@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import OcannlError, ShapeError
 from ocannl.program.dtypes import is_integer
 from ocannl.program.errors import ArgumentError, PositionError
+from ocannl.program.indexing.memory_parts import Part
 from ocannl.program.location import here
-from ocannl.program.memory_parts import Part
-from ocannl.program.other_shape import other_shape
+from ocannl.program.mistakes.other_shape import other_shape
 from ocannl.runtime.device import Memory
 from ocannl.runtime.memory import HostMemory
 

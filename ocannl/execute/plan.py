@@ -13,8 +13,8 @@ from ocannl.execute.planned_collectives import PlannedCollective
 from ocannl.execute.planned_memory import PlannedMemory
 from ocannl.execute.planned_messages import PlannedMessage
 from ocannl.passes.analysis.pipeline_schedules import bubble
-from ocannl.program.html import text_html
-from ocannl.program.text_table import table
+from ocannl.program.text.html import text_html
+from ocannl.program.text.text_table import table
 
 MOST_ROWS = 16
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -11,8 +11,8 @@ from ocannl.execute.expression_tree import tree_text
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.final_types import known_types, shape_now
-from ocannl.program.number_tables import NumberTable, line_of
 from ocannl.program.tensor import TensorLike, as_tensor
+from ocannl.program.text.number_tables import NumberTable, line_of
 
 STYLES = ("grid", "inline", "label", "tree")
 

@@ -15,7 +15,7 @@ from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.nests import Step, all_steps, functions
 from ocannl.passes.analysis.work import bytes_moved, flops
-from ocannl.program.text_table import table
+from ocannl.program.text.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
 
 

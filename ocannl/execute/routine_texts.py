@@ -20,12 +20,12 @@ from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract
-from ocannl.program.html import text_html
-from ocannl.program.reasons import Line, Reasons
 from ocannl.program.stages import lowered, program_text
 from ocannl.program.tensor import TensorLike, as_tensor
-from ocannl.program.unnamed import with_expressions
+from ocannl.program.text.html import text_html
+from ocannl.program.text.unnamed import with_expressions
 from ocannl.program.values import Value, memory_key
+from ocannl.program.why.reasons import Line, Reasons
 from ocannl.reasons.node_reasons import NodeReasons
 from ocannl.reasons.pair_reasons import pair_reasons
 from ocannl.reasons.tile_reasons import TARGET, key_of, nests_before_schedule, tile_lines

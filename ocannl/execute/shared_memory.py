@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.execute.node import written_by_others
-from ocannl.program.text_table import table
+from ocannl.program.text.text_table import table
 from ocannl.program.values import Contents
 from ocannl.runtime.cuda.gpu import CudaMemory, Gpu, SharedMemory
 from ocannl.runtime.device import Device, Memory

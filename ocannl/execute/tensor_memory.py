@@ -17,10 +17,10 @@ from ocannl.execute.turns import Turn
 from ocannl.program.assigned import way_to_memory
 from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
+from ocannl.program.indexing.memory_parts import Part
 from ocannl.program.leaves import numbers
 from ocannl.program.location import here
-from ocannl.program.memory_parts import Part
-from ocannl.program.other_shape import other_shape
+from ocannl.program.mistakes.other_shape import other_shape
 from ocannl.program.state import Held
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import is_memory, memory_key

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.program.html import text_html
-from ocannl.program.number_tables import line_of
+from ocannl.program.text.html import text_html
+from ocannl.program.text.number_tables import line_of
 from ocannl.runtime.assignments import Assignment
 
 DIGITS, MOST = 4, 4

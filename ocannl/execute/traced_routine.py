@@ -14,7 +14,7 @@ from ocannl.execute.trace import Step, Trace, check_finite
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine
-from ocannl.program.unnamed import expression_of
+from ocannl.program.text.unnamed import expression_of
 from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.collectives.device import MeshDevice
 from ocannl.runtime.collectives.memory import MeshMemory

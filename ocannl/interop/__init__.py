@@ -1,7 +1,7 @@
 """Parameters of other frameworks."""
 
 from ocannl.interop.torch import from_torch, to_torch
-from ocannl.program.misuse import explain_all
+from ocannl.program.mistakes.misuse import explain_all
 
 __all__ = ["from_torch", "to_torch"]
 

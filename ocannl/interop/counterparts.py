@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl.program import graph
-from ocannl.program.block import Block
+from ocannl.program.blocks.block import Block
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = Mapping[str, Array]

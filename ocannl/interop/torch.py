@@ -18,7 +18,7 @@ from ocannl.execute.shapes_of_arrays import close_shapes, row_fits
 from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of, modules_in
 from ocannl.program import graph
 from ocannl.program.arrays import as_array
-from ocannl.program.block import Block, named_parts
+from ocannl.program.blocks.block import Block, named_parts
 from ocannl.program.values import is_memory
 
 Names = Mapping[str, str]

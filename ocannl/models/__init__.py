@@ -3,7 +3,7 @@
 from ocannl.models.chats import chat_prompt
 from ocannl.models.loading import load
 from ocannl.models.model import Model
-from ocannl.program.misuse import explain_all
+from ocannl.program.mistakes.misuse import explain_all
 
 __all__ = ["Model", "chat_prompt", "load"]
 

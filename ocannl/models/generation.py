@@ -14,7 +14,7 @@ from ocannl.models.paging import Paged
 from ocannl.models.sampling import NONE
 from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
 from ocannl.program.checks import flag, integer, number
-from ocannl.program.misuse import explained
+from ocannl.program.mistakes.misuse import explained
 
 Stream: TypeAlias = Callable[[Ids], Any]
 Pack: TypeAlias = Callable[[list[list[int]], Ids], Any]

@@ -88,8 +88,8 @@ from ocannl.nn.transformer import (
 )
 from ocannl.nn.unpool import max_unpool
 from ocannl.nn.vgg import vgg_block
-from ocannl.program.misuse import explain_all
-from ocannl.program.other_names import OF_NN, missing
+from ocannl.program.mistakes.misuse import explain_all
+from ocannl.program.mistakes.other_names import OF_NN, missing
 
 __all__ = [
     "KVCache",

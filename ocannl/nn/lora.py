@@ -9,7 +9,7 @@ from typing import Any, cast
 import ocannl as oc
 from ocannl.nn.layer import Layer
 from ocannl.nn.product_weights import PRODUCTS, ProductWeights
-from ocannl.program.block import named_parts
+from ocannl.program.blocks.block import named_parts
 from ocannl.program.checks import integer
 
 

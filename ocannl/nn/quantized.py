@@ -11,7 +11,7 @@ import ocannl as oc
 from ocannl.nn.layer import Layer
 from ocannl.nn.product_weights import PRODUCTS, ProductWeights
 from ocannl.nn.quantized_weights import FORMATS, Weights
-from ocannl.program.block_parts import changed
+from ocannl.program.blocks.block_parts import changed
 
 
 def quantized(

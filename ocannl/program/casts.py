@@ -8,7 +8,7 @@ from xdsl.ir import Attribute
 from ocannl.program import expressions
 from ocannl.program.dtypes import ELEMENTS, stored_dtype
 from ocannl.program.floats import float_value
-from ocannl.program.new_axes import keep_new_axes
+from ocannl.program.indexing.new_axes import keep_new_axes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 

@@ -16,10 +16,10 @@ from ocannl.program import graph
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
-from ocannl.program.placements import OfValue, PlacementView
-from ocannl.program.recomputation import warn_of_recomputation
+from ocannl.program.mistakes.recomputation import warn_of_recomputation
 from ocannl.program.stages import stage_text, view_statements
 from ocannl.program.values import Value, now
+from ocannl.program.why.placements import OfValue, PlacementView
 from ocannl.runtime.collector import collector_paused
 from ocannl.viewer.show import Viewable
 

@@ -26,14 +26,14 @@ from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, refine_type, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
-from ocannl.program.id_checks import IdCheck
+from ocannl.program.indexing.id_checks import IdCheck
 from ocannl.program.location import user_location
+from ocannl.program.loops.scan_bodies import copied_whole, result_of_scan
 from ocannl.program.names import memory_names
 from ocannl.program.needed import Needed, needed_for
-from ocannl.program.numbered_types import NumberedTypes
 from ocannl.program.reads import Key, reads_of, written_by
-from ocannl.program.scan_bodies import copied_whole, result_of_scan
-from ocannl.program.unnamed import expressions_of
+from ocannl.program.text.numbered_types import NumberedTypes
+from ocannl.program.text.unnamed import expressions_of
 from ocannl.program.values import OF_NOTHING, Value, label_of, operation_of, value_of, values_of
 from ocannl.runtime.locks import shared
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocannl.program.dtypes import SMALL_SCALARS
 from ocannl.program.errors import ArgumentError
-from ocannl.program.no_tensor import no_tensor
+from ocannl.program.mistakes.no_tensor import no_tensor
 
 Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 

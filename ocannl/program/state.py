@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 from numpy.typing import ArrayLike, NDArray
 
 from ocannl.dialects import texpr
-from ocannl.program.block_parts import memory_of
+from ocannl.program.blocks.block_parts import memory_of
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.live_in_memory import LiveInMemory

@@ -7,7 +7,7 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.program.code import Code, emit
 from ocannl.program.errors import ArgumentError
-from ocannl.program.memory_parts import Part
+from ocannl.program.indexing.memory_parts import Part
 from ocannl.program.padded_axes import note_reduction
 from ocannl.program.tensor import Tensor, TensorLike, as_memory, as_tensor, assign
 

@@ -17,7 +17,7 @@ from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType
 from ocannl.program.extract import Part
-from ocannl.program.numbered_types import NumberedTypes
+from ocannl.program.text.numbered_types import NumberedTypes
 from ocannl.runtime.locks import shared
 
 NAMES = frozenset({"label", "stream", "call", "declared"})

@@ -24,7 +24,7 @@ from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType, refine_type
 from ocannl.passes.texpr.infer_shapes.sites import Trace, shown_name
-from ocannl.program.id_checks import IdCheck
+from ocannl.program.indexing.id_checks import IdCheck
 from ocannl.program.scopes import MemoryPath
 from ocannl.runtime.cuda.gpu import CudaMemory
 

@@ -19,7 +19,7 @@ from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.memory import NodeMemory, memory_report
 from ocannl.passes.analysis.nests import accesses, nests_of
-from ocannl.program.reasons import Line, Reasons
+from ocannl.program.why.reasons import Line, Reasons
 
 SAID = {
     "virtual": "has no memory",

@@ -17,7 +17,7 @@ from ocannl.passes.analysis.schedule_candidates import Chooser
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
-from ocannl.program.reasons import Line
+from ocannl.program.why.reasons import Line
 from ocannl.runtime.cache.tunings import Tunings
 
 TARGET = "cpu"

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ocannl.program.derivatives import stop_gradient, vjp
-from ocannl.program.einsums import concat, einmax, einsum
-from ocannl.program.encoding import one_hot
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
 from ocannl.program.tensor import Tensor, TensorLike, pointwise
+from ocannl.program.tensor_functions.einsums import concat, einmax, einsum
+from ocannl.program.tensor_functions.encoding import one_hot
 
 Operation = Callable[..., Tensor]
 Unary = Callable[[TensorLike], Tensor]

@@ -18,9 +18,9 @@ from ocannl.program.derivatives import stop_gradient, vjp
 from ocannl.program.eager import RECORDER, mode
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data, node, param
-from ocannl.program.random_numbers import uniform
 from ocannl.program.statements import set as set_memory
 from ocannl.program.tensor import Tensor, pointwise
+from ocannl.program.tensor_functions.random_numbers import uniform
 from ocannl.program.values import is_memory
 from ocannl.sessions.operations import OPERATIONS, array
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ocannl.program.misuse import explain_all
-from ocannl.program.other_names import OF_TRAIN, missing
+from ocannl.program.mistakes.misuse import explain_all
+from ocannl.program.mistakes.other_names import OF_TRAIN, missing
 from ocannl.train.checkpoints import Checkpoint, Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
 from ocannl.train.dashboard import dashboard

@@ -14,7 +14,7 @@ import numpy as np
 import ocannl as oc
 from ocannl.program.code import at_once, is_recording
 from ocannl.program.eager import RECORDER, is_eager
-from ocannl.program.other_names import OF_OPTIMIZERS, NamesApart, missing
+from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
 from ocannl.train.only_if import only_if

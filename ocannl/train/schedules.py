@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import ocannl as oc
 from ocannl.program.checks import number
-from ocannl.program.other_names import OF_SCHEDULES, NamesApart
+from ocannl.program.mistakes.other_names import OF_SCHEDULES, NamesApart
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.origins import name_of
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
-from ocannl.program.equal_proofs import EqualProofs
-from ocannl.program.reasons import given_by, lines_of
 from ocannl.program.values import Value, operation_of
+from ocannl.program.why.equal_proofs import EqualProofs
+from ocannl.program.why.reasons import given_by, lines_of
 from ocannl.runtime.locks import shared
 from ocannl.viewer.levels import Levels
 from ocannl.viewer.reasons import numbers_of

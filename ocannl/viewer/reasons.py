@@ -16,8 +16,8 @@ from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import functions, nests
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
-from ocannl.program.reasons import Line
-from ocannl.program.unnamed import with_expressions
+from ocannl.program.text.unnamed import with_expressions
+from ocannl.program.why.reasons import Line
 from ocannl.reasons.node_reasons import NodeReasons
 from ocannl.reasons.tile_reasons import Tile, candidates, key_of, ranked, tile_name
 from ocannl.runtime.cache.tunings import Tunings

@@ -30,7 +30,7 @@ from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.scalar import SCALAR_OPS, App, Arg, Const, ScalarOp, Term
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.pipelines import PIPELINES
-from ocannl.program.functions import PUBLIC_NAMES
+from ocannl.program.tensor_functions.operators import PUBLIC_NAMES
 from ocannl.program.values import is_memory
 
 PASSES = list(dict.fromkeys(p.name for passes in PIPELINES.values() for p in passes))

@@ -20,7 +20,7 @@ from support.targets.functions import PROGRAMS, SMALL_PROGRAMS, computed
 import ocannl as oc
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.kinds import WHOLE
-from ocannl.program.functions import OPERATORS, PUBLIC_NAMES, Operator
+from ocannl.program.tensor_functions.operators import OPERATORS, PUBLIC_NAMES, Operator
 
 Array = NDArray[Any]
 DType: TypeAlias = type[np.floating[Any]]

@@ -15,9 +15,9 @@ from xdsl.ir import Operation
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.program.mistakes.recomputation import warn_of_recomputation
 from ocannl.program.needed import needed
 from ocannl.program.reads import reads_of, written_by
-from ocannl.program.recomputation import warn_of_recomputation
 from ocannl.program.values import Value, is_memory, value_of
 
 

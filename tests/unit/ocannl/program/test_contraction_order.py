@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ocannl as oc
 from ocannl.dialects.shapes.spec_parser import parse_spec
-from ocannl.program.contraction_order import contraction_steps
+from ocannl.program.tensor_functions.contraction_order import contraction_steps
 
 RNG = np.random.default_rng(0)
 SIZES = dict(zip("abcdef", (2, 3, 4, 5, 2, 3), strict=True))

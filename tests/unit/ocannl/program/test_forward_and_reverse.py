@@ -16,7 +16,7 @@ from support.tensor_programs import Program, axes_of, programs
 from support.tensors import Array, total
 
 import ocannl as oc
-from ocannl.program.functions import PUBLIC_NAMES
+from ocannl.program.tensor_functions.operators import PUBLIC_NAMES
 
 RNG = np.random.default_rng(11)
 RANDOM = settings(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.program.functions import OPERATORS
+from ocannl.program.tensor_functions.operators import OPERATORS
 
 STEP = oc.index("step_n")
 DATA = oc.data(np.ones((2, 4)), label="x")

@@ -15,9 +15,9 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.program import other_names
-from ocannl.program.other_functions import FUNCTIONS
-from ocannl.program.other_names import (
+from ocannl.program.mistakes import other_names
+from ocannl.program.mistakes.other_functions import FUNCTIONS
+from ocannl.program.mistakes.other_names import (
     OF_BLOCKS,
     OF_INIT,
     OF_NN,

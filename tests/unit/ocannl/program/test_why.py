@@ -20,7 +20,7 @@ from ocannl.passes.analysis.nests import nests
 from ocannl.passes.analysis.schedule_candidates import Choices, Chooser
 from ocannl.program import graph
 from ocannl.program.extract import extract
-from ocannl.program.shape_proofs import proof, shape_by
+from ocannl.program.why.shape_proofs import proof, shape_by
 from ocannl.reasons.tile_reasons import nests_before_schedule, tile_lines
 from ocannl.runtime.cache.tunings import with_tunings
 from ocannl.runtime.interface import the_func
@@ -249,7 +249,7 @@ def test_proofs_in_deep_programs_ask_little(monkeypatch: pytest.MonkeyPatch):
         asked.append(len(lines))
         return shape_by(value, lines)
 
-    monkeypatch.setattr("ocannl.program.shape_proofs.shape_by", counted)
+    monkeypatch.setattr("ocannl.program.why.shape_proofs.shape_by", counted)
     reasons = oc.why(oc.param("w", output=1) @ h, "batch")
     assert reasons.lines[-1].text == "data `x`: 10|3"
     assert len(reasons.lines) > 30, "each sum and each relu of the way"

@@ -16,7 +16,7 @@ import ocannl as oc
 from ocannl import nn, train
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.program import graph
-from ocannl.program.shape_proofs import proof, shape_by
+from ocannl.program.why.shape_proofs import proof, shape_by
 from ocannl.reasons.node_reasons import NodeReasons
 
 TARGET = "x86-64-v3"

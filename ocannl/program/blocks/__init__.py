@@ -1,0 +1,1 @@
+"""Blocks: functions with parameters, their parts and their summaries."""

@@ -1,0 +1,1 @@
+"""Parts of tensors: slices, new axes, and positions that are the values of integer tensors."""

@@ -1,0 +1,1 @@
+"""Loops that run when the program runs: scans, loops with a condition, branches, fixed points."""

@@ -1,0 +1,78 @@
+"""Loops with a condition, and branches, which run when the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ocannl.dialects.ir.errors import ShapeError
+from ocannl.dialects.shapes.shape import Dim
+from ocannl.passes.texpr.infer_shapes.descriptions import describe
+from ocannl.program import expressions, graph
+from ocannl.program.checks import integer
+from ocannl.program.eager import in_cell
+from ocannl.program.location import here
+from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
+from ocannl.program.values import now, operation_of, values_of
+
+
+def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], init: Any, most: int) -> Any:
+    """The state after `state = body(state)` as long as `cond(state)`, a tensor of one number, is not 0, and
+    `most` times at most: a loop that runs when the program runs. It may run 0 times.
+
+    `init` and what `body` returns are tensors or trees of them, of the same form and shapes. Derivatives go
+    through it; in reverse mode there is memory for the states of `most` iterations. Raises as `oc.scan`.
+    """
+    since, count = now(), Dim(integer(most, "the most iterations of a loop"))
+    begin = [
+        _one_number(as_tensor(cond(init))).ir_value,
+        *(as_tensor(leaf).ir_value for leaf in tensors(init)),
+    ]
+    carries = arguments([(value, None) for value in begin], count, cond, body)
+    inits = [values_of(carry.op)[0] for carry in carries]
+    with in_cell():
+        found = body(with_tensors(init, carries[1:]))
+        check_form(found, init)
+        flag = _one_number(as_tensor(cond(found))).ir_value
+    loop = Loop(count, inits, [], carries, False, since, going=0)
+    lasts, _ = loop.results([flag, *(as_tensor(leaf).ir_value for leaf in tensors(found))], [])
+    return with_tensors(init, lasts[1:])
+
+
+def cond(flag: TensorLike, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
+    """`f(*operands)` where a number is not 0, else `g(*operands)`; only that one runs. Both return tensors,
+    or trees of them, of one form and the same shapes.
+    """
+    is_so = pointwise("ne", _one_number(as_tensor(flag)), 0)
+    first = _if(is_so, f, operands, None)
+    return _if(pointwise("not", is_so), g, operands, first)
+
+
+def _one_number(flag: Tensor) -> Tensor:
+    """A condition. Raises `ShapeError` where it is known to be more than one number."""
+    shape = graph.known_shape(flag.ir_value)
+    sizes = [dim.size for row in shape for dim in row.axes if isinstance(dim, Dim)]
+    if any(size != 1 for size in sizes):
+        what = describe(operation_of(flag.ir_value))
+        message = f"a condition is one number, and `{what}` has axes of {', '.join(map(str, sizes))}"
+        way = "oc.where(condition, a, b) chooses at each point; condition.any() and .all() are one number"
+        raise ShapeError(here(f"{message}: {way}"))
+    return flag
+
+
+def _if(flag: TensorLike, function: Callable[..., Any], operands: Sequence[Any], other: Any) -> Any:
+    """The results of a function if a flag holds, else another tree, by default of zeros."""
+    since, count = now(), Dim(1)
+    with in_cell():
+        found = function(*operands)
+    if other is not None:
+        check_form(found, other, "the results of both functions have one form: that of f")
+    values = [as_tensor(leaf).ir_value for leaf in tensors(found)]
+    zeros = [expressions.number_in("=", 0, value) for value in values]
+    begin = zeros if other is None else [as_tensor(leaf).ir_value for leaf in tensors(other)]
+    inits = [as_tensor(flag).ir_value, *begin]
+    carries = arguments([(value, None) for value in inits], count)
+    loop = Loop(count, inits, [], carries, False, since, going=0, whole=True)
+    lasts, _ = loop.results([carries[0], *values], [])
+    return with_tensors(found, lasts[1:])

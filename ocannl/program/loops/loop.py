@@ -1,0 +1,165 @@
+"""Loops that run when the program runs, under construction: their arguments, bodies and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Operation, Region
+
+from ocannl.dialects.ir.origins import derive
+from ocannl.dialects.scalar.terms import Arg
+from ocannl.dialects.shapes.shape import Dim, DimTerm
+from ocannl.dialects.texpr import ForwardOp
+from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
+from ocannl.dialects.texpr.scan import ScanOp
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
+from ocannl.program import expressions, graph
+from ocannl.program.blocks.closures import used_by
+from ocannl.program.eager import RECORDER, depth, is_eager
+from ocannl.program.errors import ArgumentError
+from ocannl.program.indexing.id_checks import IdCheck
+from ocannl.program.loops.scan_bodies import scan_body
+from ocannl.program.needed import needed_for
+from ocannl.program.tensor import Tensor
+from ocannl.program.trees import built, form_of, leaves_of, paths_of
+from ocannl.program.values import Value, value_of
+
+
+def tensors(tree: Any) -> list[Any]:
+    """The leaves of a tree without None."""
+    return [leaf for leaf in leaves_of(tree) if leaf is not None]
+
+
+def with_tensors(tree: Any, values: Sequence[Value]) -> Any:
+    """The tree with other values in place of its tensors."""
+    others = iter(values)
+    leaves: Iterator[Any] = iter([None if leaf is None else Tensor(next(others)) for leaf in leaves_of(tree)])
+    return built(form_of(tree), leaves)
+
+
+def check_form(carry: Any, init: Any, what: str = "the carry keeps its form: it begins as") -> None:
+    if form_of(carry) != form_of(init) or len(tensors(carry)) != len(tensors(init)):
+        forms = form_of(init), form_of(carry)
+        names = [", ".join(paths_of(form, "carry")) or "nothing" for form in forms]
+        raise ArgumentError(f"{what} {names[0]}, and then {names[1]} is returned")
+
+
+def argument(value: Value, axis: Axis | None, count: DimTerm) -> Value:
+    """Stands for a carry, or for the position of a sequence."""
+    return graph.add(ArgumentOp(value, axis, count, graph.fresh_type()), value.name_hint)
+
+
+Sources: TypeAlias = Sequence[tuple[Value, Axis | None]]
+"""The values that carries begin with, which have no axis, and sequences, which have one."""
+
+
+def arguments(sources: Sources, count: DimTerm, *cells: Callable[..., Any]) -> Sequence[Value]:
+    """Stand for the carries, and for the positions of sequences. In eager mode, those of loops over the same
+    are the same, so that a cell that is called again makes nothing new.
+
+    A carry that begins with a number has a shape that the cell tells, by what it uses.
+    """
+    key = _arguments_key(sources, count, cells) if is_eager() else None
+    if key is None:
+        return [argument(*source, count) for source in sources]
+    if key not in RECORDER.loops:
+        RECORDER.loops[key] = [argument(*source, count) for source in sources]
+    return RECORDER.loops[key]
+
+
+def _arguments_key(
+    sources: Sources, count: DimTerm, cells: Sequence[Callable[..., Any]]
+) -> tuple[Any, ...] | None:
+    """None where the number of positions is not known."""
+    if not isinstance(count, Dim):
+        return None
+    named = [(expressions.number_of_constant(value), axis) for value, axis in sources]
+    is_told = all(isinstance(value, Value) for value, _ in named)
+    return "arguments", depth(), count, *named, *([] if is_told else map(used_by, cells))
+
+
+@dataclass
+class Loop:
+    """A scan whose cell has been called."""
+
+    count: DimTerm
+    inits: Sequence[Value]
+    sequences: Sequence[tuple[Value, Axis]]
+    arguments: Sequence[Value]
+    reverse: bool
+    since: int
+    going: int | None = None
+    whole: bool = False
+    recompute: bool = False
+    moved: Collection[Operation] = ()
+    """The operations whose updates are not those of the body."""
+
+    def results(
+        self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]
+    ) -> tuple[list[Value], list[Value]]:
+        """The last carries and the stacks."""
+        key = self._key(carries, stacked)
+        known = None if key is None else RECORDER.loops.get(key)
+        if known is None:
+            known = self._made(carries, stacked)
+            if key is not None:
+                RECORDER.loops[key] = known
+        return [*known[: len(carries)]], [*known[len(carries) :]]
+
+    def _key(self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]) -> tuple[Any, ...] | None:
+        """The key that equal loops share in eager mode; None for one that sets memory."""
+        if not is_eager() or self.moved:
+            return None
+        how = self.count, self.reverse, self.going, self.whole, self.recompute
+        given = *self.inits, *self.sequences, *self.arguments
+        return "loop", how, given, tuple(carries), tuple(stacked)
+
+    def _made(self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]) -> list[Value]:
+        checks = self._id_checks([*carries, *(value for value, _ in stacked)])
+        least = [(check.statement.operands[0], LAST_BATCH_AXIS) for check in checks]
+        own = [*stacked, *((value, axis) for value, axis in least if isinstance(value, Value))]
+        body = scan_body(self.arguments, carries, own, self.since, self.whole, self.moved)
+        types = [graph.fresh_type() for _ in (*carries, *own)]
+        if not types:
+            raise ArgumentError("a scan has a carry, or its cell returns a y")
+        op = ScanOp(
+            "t",
+            self.count,
+            self.inits,
+            self.sequences,
+            body.captured,
+            types[:1],
+            Region(body.block),
+            reverse=self.reverse,
+            going=self.going,
+            recompute=self.recompute,
+        )
+        op.attributes["results"] = ArrayAttr(types)
+        # So that references alone free the operation.
+        op.body.parent = None
+        values = [*carries, *(value for value, _ in own)]
+        first = graph.add(op, values[0].name_hint)
+        derive([op.yielded], op.location)
+        others = [
+            graph.add(ResultOp(first, number, types[number]), value.name_hint)
+            for number, value in enumerate(values)
+            if number
+        ]
+        found = [first, *others]
+        count = len(carries) + len(stacked)
+        first.id_checks = [_checked(check, stack) for check, stack in zip(checks, found[count:], strict=True)]
+        return found[:count]
+
+    def _id_checks(self, values: Sequence[Value]) -> list[IdCheck]:
+        """The checks of ids in the cell, which are done in each iteration."""
+        made = [value_of(op) for op in needed_for(values)]
+        return [check for value in made if value.made > self.since for check in value.id_checks]
+
+
+def _checked(check: IdCheck, stack: Value) -> IdCheck:
+    """The check of all iterations."""
+    least = expressions.apply(Arg(0), [stack], logic="... | ... -> ... => 0", accum="min")
+    return IdCheck(check.op, check.ids, check.size, ForwardOp(least), check.place)

@@ -1,0 +1,1 @@
+"""Messages about typical mistakes, and about names and functions of other frameworks."""

@@ -1,0 +1,176 @@
+"""Errors for arguments of wrong types, found by annotations after a call of a public function has failed."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from reprlib import repr as short
+from typing import Any
+
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.program.errors import ArgumentError
+from ocannl.program.flags import Flags
+from ocannl.program.location import here, placed
+from ocannl.program.mistakes.argument_types import fits
+from ocannl.program.tensor import Tensor, TensorLike
+
+# Arguments of PyTorch, JAX and NumPy, and what ours may be called.
+ELSEWHERE = {
+    "dim": ("axis", "axes"),
+    "dims": ("axes",),
+    "axis": ("axes", "axis"),
+    "axes": ("axis", "axes"),
+    "keepdim": ("keep",),
+    "keepdims": ("keep",),
+    "in_features": ("in_dim",),
+    "out_features": ("out_dim",),
+    "num_embeddings": ("num",),
+    "embedding_dim": ("dim",),
+    "p": ("rate", "dropout_rate", "ord"),
+    "eps": ("epsilon",),
+    "min": ("low",),
+    "max": ("high",),
+    "correction": ("ddof",),
+    "unbiased": ("ddof",),
+    "kernel_size": ("window_size",),
+    "negative_slope": ("slope",),
+    "scale_factor": ("scale",),
+    "hidden_size": ("hid_dim",),
+    "normalized_shape": ("dim",),
+    "nhead": ("num_heads",),
+    "dim_feedforward": ("d_ff",),
+    "dropout": ("dropout_rate",),
+    "T_max": ("total",),
+    "eta_min": ("minimum",),
+    "lr": ("learning_rate",),
+    "betas": ("beta1",),
+}
+
+NUMPYS = {"axis", "out"}
+"""Arguments that NumPy's reductions give to the method of their name, always."""
+
+
+def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
+    """Makes public functions, and constructors and methods of public classes, raise `ArgumentError` for
+    arguments of wrong types, and put the user's line before errors that have none, in place.
+
+    Types are checked only after a call has failed, so that calls cost nothing; but that what is True or False
+    is one of these, before it, as Python takes anything for one.
+    """
+    for name in names:
+        value = public[name]
+        if inspect.isfunction(value):
+            public[name] = explained(value)
+        elif inspect.isclass(value) and not issubclass(value, BaseException):
+            for attribute in dir(value):
+                is_public = not attribute.startswith("_") or attribute in ("__init__", "__getitem__")
+                kept: Any = inspect.getattr_static(value, attribute)
+                bound = type(kept) in (classmethod, staticmethod)
+                method = kept.__func__ if bound else kept
+                if is_public and inspect.isfunction(method) and method.__module__.startswith("ocannl."):
+                    setattr(value, attribute, type(kept)(explained(method)) if bound else explained(method))
+
+
+def explained(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which raises `ArgumentError` where it fails and an argument is not of its type.
+
+    The exception of a wrong argument depends on where it is used first, so arguments are checked after any.
+    If all are right, the exception is raised again.
+    """
+    flags = Flags.of(function)
+
+    @functools.wraps(function)
+    def explaining(*args: Any, **named: Any) -> Any:
+        try:
+            if flags.found:
+                flags.check(args, named)
+            return function(*args, **named)
+        except OcannlError as error:
+            error.args = (placed(str(error)),)
+            raise
+        except MemoryError as error:
+            raise DeviceError(here(f"{_called(function)}: {error}")) from None
+        # Whatever a wrong argument makes fail first: `blame` explains it, else it is raised as it is.
+        except Exception:
+            blame(function, args, named)
+            raise
+
+    return explaining
+
+
+def blame(
+    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], called: str | None = None
+) -> None:
+    """Raises `ArgumentError` for arguments that the function does not take, and for the first that is not of
+    its type; none if the call has no such. Users know the function as `called`, else by its name.
+    """
+    called = called or _called(function)
+    signature = inspect.signature(function)
+    try:
+        given = signature.bind(*args, **named).arguments
+    except TypeError as error:
+        raise ArgumentError(_misfit(called, signature, args, named, error)) from None
+    for name, value in given.items():
+        parameter, values = signature.parameters[name], [value]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            values = list(value)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            values = list(value.values())
+        for one in values:
+            if not fits(one, _hint(function, parameter)):
+                written = function.__annotations__.get(name, "Tensor")
+                way = f": write [{one!r}]" if fits([one], _hint(function, parameter)) else ""
+                raise ArgumentError(
+                    f"`{name}` of {called} is of type {written}, found {one!r}{way}"
+                ) from None
+
+
+def _misfit(
+    called: str, signature: inspect.Signature, args: tuple[Any, ...], named: Iterable[str], error: TypeError
+) -> str:
+    taken = [name for name in signature.parameters if name not in ("self", "cls")]
+    why = f"{error}."
+    if unknown := [name for name in named if name not in taken]:
+        if set(named) >= NUMPYS:
+            return f"np.{called} is of arrays: write oc.{called}(t), with axes= in place of axis="
+        why = f"there is no argument `{unknown[0]}`."
+        if near := _near(unknown[0], taken):
+            return f"{called}: there is no argument `{unknown[0]}`; did you mean `{near}`?"
+    for name, value in zip(signature.parameters, args, strict=False):
+        if name in named and name not in ("self", "cls"):
+            why = f"`{name}` is given twice, by its name, and by its place as {short(value)}."
+    if args and all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values()):
+        if any(isinstance(one, Tensor) for one in args):
+            return (
+                f"{called}: it makes a block, which is called with tensors: {called}({', '.join(named)})(x)"
+            )
+        why = "all arguments are given by name."
+    return f"{called}: {why} Its arguments are {', '.join(taken) or 'none'}"
+
+
+def _near(name: str, taken: Iterable[str]) -> str | None:
+    """The argument that a name stands for in another library, or that is spelt alike; none of an input for
+    one of an output.
+    """
+    others = [other for other in taken if {name[:3], other[:3]} != {"in_", "out"}]
+    found = [other for other in ELSEWHERE.get(name, ()) if other in others]
+    return next(iter(found or difflib.get_close_matches(name, others, 1)), None)
+
+
+def _called(function: Callable[..., Any]) -> str:
+    """The name by which a user calls a function; for `__init__` the class."""
+    if function.__name__ == "__init__":
+        return function.__qualname__.split(".")[-2]
+    return function.__name__
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The type of a parameter; one without annotation is a tensor, or what stands for one."""
+    if parameter.name in ("self", "cls"):
+        return Any
+    if parameter.annotation is parameter.empty:
+        return TensorLike | None if parameter.default is None else TensorLike
+    return typing.get_type_hints(function).get(parameter.name, Any)

@@ -1,0 +1,1 @@
+"""Functions of tensors, as `oc` has them: operators, reductions, einsums, shapes, random numbers."""

@@ -1,0 +1,1 @@
+"""Texts about programs: tables, HTML, and what expressions without a name are called."""
