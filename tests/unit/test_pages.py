@@ -80,9 +80,10 @@ def test_every_path_exists(page: Path):
 
 
 def folders() -> set[str]:
-    """The folders of the layers, and those in them."""
-    inside = {file.parent for top in package_dirs().values() for file in (ROOT / top).glob("*/*.py")}
-    return {*package_dirs().values(), *(str(folder.relative_to(ROOT)) for folder in inside)}
+    """The folders of the layers, those in them, and those of the package with the API."""
+    files = [file for top in package_dirs().values() for file in (ROOT / top).glob("*/*.py")]
+    files += (ROOT / "ocannl").glob("*/*/*.py")
+    return {*package_dirs().values(), *(str(file.parent.relative_to(ROOT)) for file in files)}
 
 
 def test_the_architecture_has_every_folder():
