@@ -16,6 +16,7 @@ from ocannl.dialects.shapes.shape import Shape, closed_row
 from ocannl.execute.saving import OTHERS_KNOW
 from ocannl.execute.shapes_of_arrays import close_shapes, row_fits
 from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of, modules_in
+from ocannl.interop.normalized import is_parametrized, name_of_hook, with_normalized
 from ocannl.program import graph
 from ocannl.program.arrays import as_array
 from ocannl.program.blocks.block import Block, named_parts
@@ -68,7 +69,7 @@ def _places(block: Block[..., Any]) -> Iterator[_Place]:
     counterpart = counterpart_of(block)
     parts = dict(named_parts(block))
     if counterpart is not None:
-        yield _Place("", "", block, counterpart, dict(_tensors(block)))
+        yield _Place("", "", block, *with_normalized(counterpart, dict(_tensors(block))))
         return
     for name, part in parts.items():
         places: Iterable[_Place] = ()
@@ -95,9 +96,11 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     tensors may also be arrays. Layouts are converted by what each block is in PyTorch.
 
     Parts have the same names, `layers[0].attend` for `layers.0.attend`, and those of transformers also
-    PyTorch's, `layers.0.self_attn`; `map` gives names, or the beginnings of names, of PyTorch those of the
-    block: `{"transformer.wte": "embed"}`. A parameter whose shape is open gets that of the array. Nothing
-    changes unless all fits: else `StateError` names what is missing, extra and of another size.
+    PyTorch's, `layers.0.self_attn`; weights that are normalized, by a parametrization or an older hook, go
+    to a block that `nn.weight_norm` or `nn.spectral_norm` has made. `map` gives names, or the beginnings of
+    names, of PyTorch those of the block: `{"transformer.wte": "embed"}`. A parameter whose shape is open gets
+    that of the array. Nothing changes unless all fits: else `StateError` names what is missing, extra and of
+    another size.
     """
     if hasattr(state_dict, "state_dict"):
         raise oc.ArgumentError("the arrays of a module are its state_dict()")
@@ -106,10 +109,14 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     renamed = {_renamed(_renamed(name, map or {}), modules): value for name, value in state_dict.items()}
     given = {name: _array(v) for name, v in renamed.items() if not name.endswith("num_batches_tracked")}
     wanted = [_joined(place.module, name) for place in places for name in place.names]
+    hooks = {name_of_hook(name): name for name in wanted}
+    given = {hooks.get(name, name): value for name, value in given.items()}
     missing = [name for name in wanted if name not in given]
     extra = [name for name in given if name not in wanted]
     wrong = [*(f"missing: {name}" for name in missing), *(f"not in the block: {name}" for name in extra)]
     wrong += _map_meant(missing, extra)
+    if any(is_parametrized(name) for name in extra):
+        wrong.append("hint: nn.weight_norm(block) and nn.spectral_norm(block) have normalized weights")
     found: dict[str, tuple[oc.Tensor, Converted]] = {}
     for place in places:
         names = {name: _joined(place.module, name) for name in place.names}

@@ -82,6 +82,8 @@ class Value(OpResult[TensorType]):
     """The code that runs with a loss that depends on the value."""
     merged: Any = None
     """The memory of another context that a merge buffer has the value of; no part of the program's text."""
+    normalized: Any = None
+    """The tensors of which a block computed normalized weights; no part of the program's text."""
     asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})
     """The gradient and the last value, if they were asked for."""
     passed: bool = False

@@ -55,11 +55,21 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Callable[[], Any], str]] = {
     "normalized weights": (
         lambda t: t.utils.parametrizations.weight_norm(t.Linear(8, 5)),
         lambda: nn.linear(out_dim=5),
-        "not in the block: parametrizations.weight.original0",
+        r"not in the block: parametrizations.weight.original0(.|\n)*hint: nn.weight_norm\(block\) and",
     ),
     "into normalized weights": (
         lambda t: t.Linear(8, 5),
         lambda: nn.weight_norm(nn.linear(out_dim=5)),
+        "missing: parametrizations.weight.original1",
+    ),
+    "norms of columns": (
+        lambda t: t.utils.parametrizations.weight_norm(t.Linear(8, 8), dim=1),
+        lambda: nn.weight_norm(nn.linear(out_dim=8)),
+        r"arrays of these shapes are not its: .*original0 \(1, 8\)",
+    ),
+    "into computed weights": (
+        lambda t: t.Linear(8, 5),
+        lambda: nn.linear(out_dim=5).replace("w", 2.0 * nn.linear(out_dim=5).w),
         "w: it is computed from other parameters",
     ),
     "integers": (

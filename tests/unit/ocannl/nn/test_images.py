@@ -36,13 +36,17 @@ def test_spectral_norm_is_a_power_iteration():
     ctx.init_params(result)
     w = np.asarray(ctx[oc.params(result)["conv.w"]])
     rows = w.reshape(3, -1)
-    u = np.ones(3)
+    v = np.ones(rows.shape[1])
     for _ in range(3):
-        v = rows.T @ u / np.linalg.norm(rows.T @ u)
         u = rows @ v / np.linalg.norm(rows @ v)
+        v = rows.T @ u / np.linalg.norm(rows.T @ u)
         np.testing.assert_allclose(ctx[block.w], w / (u @ rows @ v), rtol=1e-12)
         step()
-        np.testing.assert_allclose(ctx[block.state["spectral_norm.u"]], u, rtol=1e-12)
+        kept = ctx[block.state["spectral_norm.v"]]
+        np.testing.assert_allclose(kept.ravel(), v, rtol=1e-12)
+
+
+UNKNOWN: Any = "row"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +61,8 @@ def test_spectral_norm_is_a_power_iteration():
         (lambda: nn.interpolate(scale=[1.0, -1.0]), "a positive number"),
         (lambda: nn.weight_norm(nn.linear(out_dim=2), "v"), "has no weights `v`"),
         (lambda: nn.weight_norm(NO_BLOCK), "found function"),
+        (lambda: nn.weight_norm(nn.linear(out_dim=2), per=UNKNOWN), "per output, channel, all, found 'row'"),
+        (lambda: nn.spectral_norm(nn.linear(out_dim=2), steps=-1), "an int from 0, found -1"),
     ],
 )
 def test_settings_that_there_are_not(make: Any, message: str):
