@@ -5,12 +5,12 @@ A nest is a space of independent points, each with a small block of scalar opera
 code: its schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and
 written by hand. A group runs several nests in turn at every point of an outer space.
 
-Loads, stores and other values are in `values`, checks of schedules in `schedule_checks`.
+Loads, stores and other values are in `values`, the base of nests and groups in `scheduled`, and checks of
+schedules in `schedule_checks`.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import StringAttr
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, NoTerminator, RecursiveMemoryEffect
+from xdsl.traits import IsTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
@@ -38,8 +38,7 @@ from ocannl.dialects.ir.op_helpers import (
     print_parts,
 )
 from ocannl.dialects.loops.dot_checks import check_dot
-from ocannl.dialects.loops.late_bodies import LATE_REGIONS
-from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
+from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.dialects.loops.schedule_checks import (
     check_merged,
     check_order,
@@ -48,6 +47,7 @@ from ocannl.dialects.loops.schedule_checks import (
     check_tile,
     in_turn,
 )
+from ocannl.dialects.loops.scheduled import ScheduledOp
 from ocannl.dialects.loops.steps import StepOp, check_computes
 from ocannl.dialects.loops.sum_blocks import SumBlocks, SumBlocksAttr, blocks_text, parse_blocks
 from ocannl.dialects.loops.values import (
@@ -59,7 +59,7 @@ from ocannl.dialects.loops.values import (
     address_of,
     static_part,
 )
-from ocannl.dialects.routine import RoutineOp, check_no_arguments, parse_body
+from ocannl.dialects.routine import RoutineOp, check_no_arguments
 from ocannl.dialects.scalar.far_angle_op import FarAngleOp
 from ocannl.dialects.scalar.precisions import is_integer
 from ocannl.dialects.scalar.remainder_op import RemainderOp
@@ -86,62 +86,6 @@ __all__ = [
     "check_fresh",
     "in_kernel",
 ]
-
-
-class ScheduledOp(StepOp):
-    """Base of nests and groups: a labelled body over a space, with a schedule or without."""
-
-    label = prop_def(StringAttr)
-    space = prop_def(SpaceAttr)
-    schedule = opt_prop_def(ScheduleAttr)
-    body = region_def("single_block")
-    regions: tuple[Region, ...] = LATE_REGIONS
-    traits = traits_def(NoTerminator())
-
-    def __init__(
-        self, label: str, space: Sequence[tuple[str, int]], body: Region, schedule: Schedule | None = None
-    ) -> None:
-        Operation.__init__(
-            self,
-            properties=given(
-                label=StringAttr(label),
-                space=SpaceAttr(tuple(space)),
-                schedule=None if schedule is None else ScheduleAttr(schedule),
-            ),
-            regions=[body],
-        )
-
-    @property
-    @abstractmethod
-    def clashing(self) -> set[str]:
-        """The variables in which points may differ that store to the same element: such points run
-        in turn.
-        """
-
-    def print(self, printer: Printer) -> None:
-        print_parts(printer, " ", self.label, f" {space_text(self.space.data)}")
-        self.print_bounds(printer)
-        print_schedule(printer, self.schedule)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_empty_block=False)
-
-    def print_bounds(self, printer: Printer) -> None:
-        """Prints what leaves points of the space out, if something does."""
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        label = parser.parse_str_literal(f" naming the {cls.name.partition('.')[2]}")
-        space = parse_space(parser)
-        bounds = cls.parse_bounds(parser)
-        schedule = parse_optional_schedule(parser)
-        made = cls(label, space, parse_body(parser), schedule)
-        made.properties |= bounds
-        return made
-
-    @classmethod
-    def parse_bounds(cls, parser: Parser) -> dict[str, Attribute]:
-        """The properties of what `print_bounds` prints."""
-        return {}
 
 
 @located_late

@@ -23,6 +23,7 @@ from ocannl.execute.merge_buffers import MergeBuffer
 from ocannl.execute.node import Node
 from ocannl.execute.nodes import ArrayType
 from ocannl.execute.of_this_process import OfThisProcess
+from ocannl.execute.recorded_code import with_values
 from ocannl.execute.routine_texts import RoutineTexts, Target
 from ocannl.execute.turns import Turn, taken
 from ocannl.execute.unwritten import check_written
@@ -30,10 +31,9 @@ from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.program.checks import integer
-from ocannl.program.code import Code, computing
+from ocannl.program.code import Code
 from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.extract import ExtractedRoutine, extract, origin_of
-from ocannl.program.needed import needed
 from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
 from ocannl.program.values import is_memory, memory_key
@@ -374,20 +374,9 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
         if not missing:
             return self
         if self._recording is None or self._recording[0] != missing:
-            routine = self.context.compile(self._with_values(missing), self.name, self.tunings)
+            routine = self.context.compile(with_values(self.code, missing), self.name, self.tunings)
             self._recording = missing, routine
         return self._recording[1]
-
-    def _with_values(self, tensors: frozenset[Tensor]) -> Code:
-        """This code, keeping what it computes of `tensors`, and then computing the others."""
-        computed = set(needed(self.code.statements))
-        code = self.code
-        for tensor in sorted(tensors, key=lambda t: t.label):
-            if tensor.op in computed:
-                _ = tensor.value
-            else:
-                code = code + computing(tensor.ir_value)
-        return code
 
     def _delegate(
         self, routine: Routine, epochs: int, advance: Sequence[Index], recorded: Sequence[Tensor]

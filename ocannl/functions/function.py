@@ -19,8 +19,6 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute import trace as execute_trace
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.exclusive import Exclusive
-from ocannl.execute.inference import infer
-from ocannl.execute.routine import Routine
 from ocannl.functions.arguments import (
     LeafType,
     Signature,
@@ -31,11 +29,12 @@ from ocannl.functions.arguments import (
     shared_letters,
     static_of,
 )
-from ocannl.functions.bound import Bound, compiled, set_real_sizes
+from ocannl.functions.bound import Bound
 from ocannl.functions.debugging import debugged
 from ocannl.functions.differentiable import Differentiable
+from ocannl.functions.lowered import Lowered
 from ocannl.functions.methods import method_of
-from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padded
+from ocannl.functions.padding import Counts, marked_axes, zero_padded
 from ocannl.functions.trace import Trace, trace
 from ocannl.program.checks import flag
 from ocannl.program.code import Code, Recording, is_recording, recording
@@ -46,7 +45,7 @@ from ocannl.program.location import here, user_location, warn_at
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.seeds import default_seed
 from ocannl.program.state import Root
-from ocannl.program.tensor import Expression, Tensor
+from ocannl.program.tensor import Expression
 from ocannl.program.trees import built, form_of, leaves_of, mapped, paths_of
 from ocannl.viewer.show import Viewable
 
@@ -318,61 +317,6 @@ class Function(Differentiable, Exclusive, Viewable):
 
     def __repr__(self) -> str:
         return f"<function {self.name}: {len(self._traces)} signatures>"
-
-
-class Lowered(Viewable):
-    """A function traced for one signature: its text, its schedule, and its routine."""
-
-    def __init__(self, trace: Trace, context: Context, arrays: Sequence[Array]) -> None:
-        self._trace = trace
-        self._context = context
-        self._sizes = real_sizes(array_types(trace.signature), arrays)
-
-    @property
-    def trace(self) -> Trace:
-        """Its arguments as tensors, its code and its results."""
-        return self._trace
-
-    @property
-    def code(self) -> Code:
-        """Its code."""
-        return self._trace.code
-
-    @property
-    def results(self) -> Any:
-        """The tensors that it returns, in their form."""
-        return built(self._trace.form, iter(self._trace.results))
-
-    @property
-    def shapes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The shape of each tensor that it returns, and that up to which its axes are padded."""
-        found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-        for result in self._trace.results:
-            if isinstance(result, Tensor):
-                infer(result)
-                room = result.shape.array
-                names = self._trace.padded.of(result.ir_value)
-                sizes = {number: self._sizes[name] for number, name in names.items()}
-                found.append((tuple([sizes.get(n, size) for n, size in enumerate(room)]), room))
-        return found
-
-    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
-        """The text at a stage of the pipeline, as of `Code.ir`."""
-        return self._trace.code.ir(stage, origins=origins)
-
-    def view(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Shows it at all levels of its compilation, as `oc.view`."""
-        return self.compile().view(path)
-
-    def compile(self) -> Routine:
-        """A routine of its code. Calling it runs the code with the arguments of the function's last call."""
-        routine = compiled(self._trace, self._context)
-        set_real_sizes(routine, self._sizes)
-        return routine
-
-    def schedule(self) -> str:
-        """A table of the kernels, as of `Routine.schedule`."""
-        return self.compile().schedule()
 
 
 def _has_tensors(args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:

@@ -12,9 +12,9 @@ import numpy as np
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.functions.arguments import ArrayType, Signature, Static, array_types, shared_letters
+from ocannl.functions.axes_guesses import axes_of_columns, axes_of_ids, axes_of_integers
 from ocannl.functions.padding import padded_axes, without_marks
 from ocannl.program.code import Code, Recording, emit, recording
-from ocannl.program.dtypes import is_integer
 from ocannl.program.eager import mode
 from ocannl.program.errors import ArgumentError
 from ocannl.program.keeping import with_kept
@@ -68,10 +68,10 @@ def trace(
     are no values.
     """
     guesses = [
-        _axes_of_ids(signature, axes),
+        axes_of_ids(signature, axes),
         {},
-        _axes_of_ids(signature, axes, only_floats=True),
-        _axes_of_columns(signature, axes),
+        axes_of_ids(signature, axes, only_floats=True),
+        axes_of_columns(signature, axes),
     ]
     errors: list[tuple[dict[str, str], ShapeError]] = []
     for number, guess in enumerate(guesses):
@@ -80,7 +80,7 @@ def trace(
                 return _traced(function, signature, {**axes, **guess}, name, memory)
             except ShapeError as error:
                 errors.append((guess, error))
-    ids = _axes_of_integers(signature, axes)
+    ids = axes_of_integers(signature, axes)
     if ids not in guesses:
         with suppress(ShapeError):
             found = _traced(function, signature, {**axes, **ids}, name, memory)
@@ -158,35 +158,6 @@ def _result(leaf: object, path: str) -> Any:
     raise ArgumentError(f"a function returns tensors and numbers, found {type(leaf).__name__} as {place}")
 
 
-def _axes_of_ids(
-    signature: Signature, axes: Mapping[str, str], *, only_floats: bool = False
-) -> dict[str, str]:
-    """The letters of integers that may be ids: of which there is one for each row of an array, one of floats
-    if `only_floats`.
-    """
-    arrays = [(path, leaf) for path, leaf in signature.leaves if isinstance(leaf, ArrayType) and leaf.shape]
-    rows = [leaf.shape[:-1] for _, leaf in arrays if not (only_floats and is_integer(leaf.dtype))]
-    return {
-        path: "b" * len(leaf.shape)
-        for path, leaf in arrays
-        if is_integer(leaf.dtype)
-        and shared_letters(axes, path) is None
-        and (not rows or leaf.shape in [row[: len(leaf.shape)] for row in rows])
-    }
-
-
-def _axes_of_integers(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:
-    """The letters of all integers, as ids."""
-    return {
-        path: "b" * len(leaf.shape)
-        for path, leaf in signature.leaves
-        if isinstance(leaf, ArrayType)
-        and leaf.shape
-        and is_integer(leaf.dtype)
-        and shared_letters(axes, path) is None
-    }
-
-
 def _are_ids(found: Trace, paths: Container[str]) -> bool:
     """Whether nothing that has output or input axes meets arguments, or what is computed from them, point by
     point: there they would be told apart by rows. Where they choose positions they are ids.
@@ -203,15 +174,3 @@ def _are_ids(found: Trace, paths: Container[str]) -> bool:
                 return False
         ids.add(value)
     return True
-
-
-def _axes_of_columns(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:
-    """The letters of arrays of one axis, and of ids, where the first axes of all arrays are equal."""
-    arrays = [(path, leaf) for path, leaf in signature.leaves if isinstance(leaf, ArrayType) and leaf.shape]
-    if len({leaf.shape[0] for _, leaf in arrays}) != 1 or len(arrays) == 1:
-        return {}
-    return {
-        path: "b" * len(leaf.shape)
-        for path, leaf in arrays
-        if (len(leaf.shape) == 1 or is_integer(leaf.dtype)) and shared_letters(axes, path) is None
-    }

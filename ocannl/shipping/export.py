@@ -16,7 +16,8 @@ from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.loops.dot_instructions import TILE_FEATURES
 from ocannl.execute.meshes import refuse_mesh
 from ocannl.execute.routine import Routine
-from ocannl.functions.function import Function, Lowered
+from ocannl.functions.function import Function
+from ocannl.functions.lowered import Lowered
 from ocannl.lowering.loops_to_c.names import c_name
 from ocannl.passes.analysis.target import WASM, TargetDescription
 from ocannl.program.errors import ArgumentError
