@@ -71,8 +71,8 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
 
 
 def nest_at_positions(op: assign.AccumOp) -> loops.NestOp:
-    """The nest of an assignment whose left side is indexed by values; where one is no position, a cell keeps
-    its value.
+    """The nest of an assignment whose left side is indexed by values. Where one of these is not a position,
+    the cell keeps its value.
     """
     accum, lhs_map = None if op.accum is None else op.accum.data, op.lhs_map.data
     body = Body(floats_of(op))

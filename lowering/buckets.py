@@ -219,7 +219,7 @@ def in_rows(sizes: Sequence[int], part: Sequence[int], row: Linear, cells: Seque
 def assigned(
     target: SSAValue, at: Map, source: SSAValue, read: Map, projection: Projection, origin: Operation
 ) -> assign.AccumOp:
-    """A copy of cells of one node to some of another one."""
+    """A copy of cells of one node to some of another."""
     combination, space = Combination(Arg(0), (source,), (read,)), tuple(projection.space.items())
     copy = assign.AccumOp(target, at, combination, space, reset=False)
     copy.location = origin.location

@@ -66,8 +66,8 @@ class EntryLayout:
 
 
 def entry_symbol(routine: str) -> str:
-    """The name of a routine's entry in LLVM IR. It begins so that it is no function's of the C library, which
-    code may call. The names of kernels have a point, and those of other functions neither.
+    """The name of a routine's entry in LLVM IR. It has a space, so that no function of the C library, which
+    code may call, has it. The names of kernels have a point, those of other functions neither.
     """
     return f"routine {routine}"
 

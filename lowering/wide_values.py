@@ -101,7 +101,7 @@ def is_statistic(part: Part, statistics: set[SSAValue]) -> bool:
 
 
 def small_operands(part: Part) -> Iterator[tuple[SSAValue, set[str], bool]]:
-    """The operands of small floats that are no numbers, with the variables that they depend on, and whether
+    """The operands of small floats that are not numbers, with the variables that they depend on, and whether
     these are all.
     """
     variables = varying(part.space)

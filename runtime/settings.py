@@ -45,8 +45,8 @@ class Config(Mapping[str, str]):
     that of the variable `OCANNL_THREADS`, else `threads` in the file that `OCANNL_CONFIG` names, by default
     `ocannl.toml` in the working folder. The file is read once. An empty variable stands for the default.
 
-    Raises `OcannlError` for a file that cannot be read, and for a name or a value in it that there is not;
-    for a name that there is not, it is also a `KeyError`.
+    Raises `OcannlError` for a file that cannot be read, and for a name or a value in it that does not exist;
+    for a name that does not exist, it is also a `KeyError`.
     """
 
     __slots__ = ()

@@ -94,7 +94,7 @@ class AccumOp(OwnOperation):
 
     Without an accumulation each point is set; with `:` the cells that no point reaches become zero. In
     `%m[at$0, d] by (%ids[b]) = %v[b, d]` values are positions of the left side: points run in turn, and where
-    one is no position nothing is written.
+    one is not a position nothing is written.
     """
 
     name = "assign.accum"

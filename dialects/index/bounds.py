@@ -59,7 +59,7 @@ def parse_bounds(parser: AttrParser) -> tuple[Bound, ...]:
 def collapsed(index: Linear, bounds: Iterable[Bound]) -> tuple[Linear, dict[str, int]]:
     """The index with each bounded subexpression replaced by a new variable, and the sizes of these variables.
 
-    A new variable is named by the text of its expression, which is no name of a program's variable.
+    A new variable is named by the text of its expression, which no variable of a program has.
     """
     sizes: dict[str, int] = {}
     for bound in map(unshifted, bounds):

@@ -142,7 +142,7 @@ def space_text(space: Iterable[tuple[str, int]]) -> str:
 
 
 OtherName: TypeAlias = Callable[[], str | None]
-"""Parses a name that is no identifier, if there is one: accesses name positions by SSA values."""
+"""Parses a name that is not an identifier, if there is one: accesses name positions by SSA values."""
 
 
 def _parse_term(parser: AttrParser, sign: int, other: OtherName) -> Linear:

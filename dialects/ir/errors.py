@@ -21,7 +21,7 @@ class SpecError(OcannlError, ValueError):
 
 
 class PrecisionError(OcannlError, TypeError):
-    """An element type that there is not, or that does not fit."""
+    """An element type that does not exist, or that does not fit."""
 
 
 class UninitializedError(OcannlError):

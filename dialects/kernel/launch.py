@@ -191,7 +191,7 @@ def rounded(size: int) -> int:
 
 
 def parse_array_type(parser: Parser, array: str) -> MemRefType[Attribute]:
-    """The type of an array of a kernel. Raises `ParseError` for one that is no memref."""
+    """The type of an array of a kernel. Raises `ParseError` for one that is not a memref."""
     pos = parser.pos
     type = parser.parse_type()
     if not isa(type, MemRefType[Attribute]):

@@ -39,7 +39,7 @@ _HINTS = {
 
 
 class SpecSyntaxError(ValueError):
-    """Text that is no spec. `offset` is the index of the offending character in `text`."""
+    """Text that is not a spec. `offset` is the index of the offending character in `text`."""
 
     def __init__(self, message: str, text: str, offset: int) -> None:
         super().__init__(message)

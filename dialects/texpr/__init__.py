@@ -138,7 +138,7 @@ class SizeOp(TensorOp):
         size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
         if size is None:
             return cls(parse_dim(parser), parse_result_type(parser))
-        # A basis follows a colon, and so does the type, which is no identifier.
+        # A basis follows a colon, and so does the type, which is not an identifier.
         parser.parse_punctuation(":")
         basis = parser.parse_optional_identifier()
         if basis is not None:

@@ -160,7 +160,7 @@ class ApplyOp(TensorOp):
         self.properties["mode"] = StringAttr(mode)
 
     def set_stages(self, stages: tuple[int, int]) -> None:
-        """Makes the operation a copy that goes from one stage to another one."""
+        """Makes the operation a copy that goes from one stage to another."""
         self.properties["stages"] = ArrayAttr([IntAttr(stage) for stage in stages])
 
     @property

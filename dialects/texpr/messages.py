@@ -1,4 +1,4 @@
-"""Messages between the stages of a mesh: what one rank along an axis sends to another one."""
+"""Messages between the stages of a mesh: what one rank along an axis sends to another."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from ocannl.lowering.c_family.operators import ELEMENTARY, EXACT
 from ocannl.lowering.c_family.variable_names import VariableNames
 from ocannl.lowering.loops_to_c.functions import FUNCTIONS
 
-# Words that are no names in C and C++, those that are most like labels of tensors.
+# Words that are not names in C and C++, those that are most like labels of tensors.
 WORDS = """
 auto bool break case catch char class const continue default delete do double else enum explicit export
 extern false float for friend goto if inline int long mutable namespace new operator private protected

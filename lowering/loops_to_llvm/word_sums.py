@@ -39,7 +39,7 @@ class Words:
 
 
 def emit_word_sum(nest: TileEmitter, op: ReduceOp, product: WordProduct, has_rows: bool) -> Tile | None:
-    """The sums of a reduction on the rows and lanes of a tile; None where these are no words in memory."""
+    """The sums of a reduction on the rows and lanes of a tile; None where these are not words in memory."""
     before = nest.positions.get(product.variable)
     nest.positions[product.variable] = Position(None, 0)
     accesses = [nest.access(factor.load) for factor in product.factors]

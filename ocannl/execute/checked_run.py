@@ -1,4 +1,4 @@
-"""Runs after which ids that are no positions are found."""
+"""Runs after which ids that are not positions are found."""
 
 from __future__ import annotations
 

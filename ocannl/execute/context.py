@@ -254,7 +254,7 @@ class Context(OfThisProcess, TensorMemory):
         run, and the kernels of the first 100 of each routine, in proportion to medians of some more runs,
         which change nothing. Runs in it wait for the GPU.
 
-        Raises `ArgumentError` inside of another one, OSError where the file cannot be written.
+        Raises `ArgumentError` inside of another, OSError where the file cannot be written.
         """
         return self._timeline.recording(Path(path))
 

@@ -56,7 +56,7 @@ class IndexValues:
     def set(self, name: str, value: int) -> bool:
         """Sets an index. Returns whether its value has to be checked together with those of others.
 
-        Raises `OcannlError` for a name that is no index, and for a value that it cannot have.
+        Raises `OcannlError` for a name that is not an index, and for a value that it cannot have.
         """
         if type(value) is not int:
             value = integer(value, f"index {name}", least=None)
@@ -115,7 +115,7 @@ class IndexValues:
 
 
 def checked_index(index: object) -> Index:
-    """Raises `ArgumentError` for what is no index."""
+    """Raises `ArgumentError` for what is not an index."""
     if not isinstance(index, Index):
         raise ArgumentError(f"a routine's indices are oc.Index objects, found {index!r}")
     return index

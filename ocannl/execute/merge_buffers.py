@@ -9,7 +9,7 @@ from ocannl.runtime.device import Memory
 
 
 class MergeBuffer(Node):
-    """A node that gets the value of another one before each run that reads it."""
+    """A node that gets the value of another before each run that reads it."""
 
     __slots__ = ("source",)
 

@@ -17,7 +17,7 @@ from ocannl.runtime.collectives.grid import Grid
 
 @dataclass(frozen=True)
 class PlannedMessage:
-    """A message from a stage to another one, once for each microbatch or once in a run.
+    """A message from a stage to another, once for each microbatch or once in a run.
 
     Attributes:
         start: the stage that sends.

@@ -185,7 +185,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
 
     @property
     def rerun(self) -> Rerun:
-        """Further runs with the same indices, for who holds the lock."""
+        """Further runs with the same indices, for a caller that holds the lock."""
         return Rerun(self._call, (self._executable.program, self.run))
 
     @property
@@ -203,7 +203,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
 
         Raises `UninitializedError` where it would read a node that nobody has written, `OcannlError` for
         values of indices outside of what they select from, while another thread runs it, and after the run
-        for ids that are no positions where they must be.
+        for ids that are not positions where they must be.
         """
         if self._running:
             raise self._busy()
@@ -314,7 +314,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
         `advance` adds 1 to unranged indices after each run. The result holds for each recorded tensor one
         value a run, in an array of shape (runs, *its array's shape), or (runs,) for one number.
 
-        Raises what a call raises, before the first run; for ids that are no positions after the last one.
+        Raises what a call raises, before the first run; for ids that are not positions after the last one.
         """
         epochs = integer(epochs, "the number of epochs")
         with self._alone():

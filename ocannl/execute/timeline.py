@@ -104,7 +104,7 @@ class Timeline:
 
     @contextmanager
     def recording(self, path: Path) -> Generator[None]:
-        """A context at whose end the file is written. Raises `ArgumentError` inside of another one, and where
+        """A context at whose end the file is written. Raises `ArgumentError` inside of another, and where
         there is no folder for the file.
         """
         if self.compiled is not None:

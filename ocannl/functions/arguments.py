@@ -66,7 +66,7 @@ def array_types(signature: Signature) -> list[ArrayType]:
 
 
 def array_of(leaf: object, name: str) -> NDArray[Any] | None:
-    """An argument as an array on the host, which may share its memory; None for what is no array.
+    """An argument as an array on the host, which may share its memory; None for what is not an array.
 
     Python's integers are int32, or int64 where they do not fit, and its other numbers float32.
     """

@@ -324,7 +324,7 @@ def _has_tensors(args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
 
 
 def _check_options(name: str, context: object, axes: object) -> None:
-    """Raises `ArgumentError` for a context that is none, and axes that are no letters by names."""
+    """Raises `ArgumentError` for a context that is none, and axes that are not letters by names."""
     if not isinstance(context, Context | None):
         raise ArgumentError(f"function `{name}`: ctx is a context, found {context!r}")
     if not isinstance(axes, Mapping):

@@ -28,7 +28,7 @@ from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
 from ocannl.program.values import value_of, values_of
 
 PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)
-"""Results that are no tensors, and are returned as they are."""
+"""Results that are not tensors, and are returned as they are."""
 FLAT = "flat"
 """In place of letters in `axes`: an argument that is flat data, as of `oc.data(array, flat=True)`."""
 
@@ -65,7 +65,7 @@ def trace(
     5. All integers are ids, as the ends of the edges of a graph, if they do little but choose positions.
 
     Raises `ShapeError` where no guess fits, `SpecError` for malformed specs, `ArgumentError` for results that
-    are no values.
+    are not values.
     """
     guesses = [
         axes_of_ids(signature, axes),

@@ -42,7 +42,7 @@ class Architecture:
     Attributes:
         build: a function of the configuration to the model's function.
         prefix: in front of names of the file, where it is there.
-        left_out: a pattern of names of the file that are no parameters.
+        left_out: a pattern of names of the file that are not parameters.
         convert: the arrays of parameters for an array of the file, by its name.
         join: the arrays of parameters that are several of the file.
     """

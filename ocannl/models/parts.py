@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, nn.Layer] = {
 
 
 def activation(config: Config, *names: str) -> nn.Layer:
-    """The activation that a configuration names. Raises `OcannlError` for one that there is not."""
+    """The activation that a configuration names. Raises `OcannlError` for one that does not exist."""
     found = next((config[name] for name in names if config.get(name)), "gelu")
     if found not in ACTIVATIONS:
         raise oc.OcannlError(f"there is no activation {found!r}; there are {', '.join(ACTIVATIONS)}")

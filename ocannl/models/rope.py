@@ -47,7 +47,7 @@ class Rope:
 def rope_of(config: Config, size: int, kind: str = "full_attention") -> Rope:
     """The rotations of heads of a size, for layers of a kind where configurations tell these apart.
 
-    Raises `OcannlError` for a scaling that there is not.
+    Raises `OcannlError` for a scaling that does not exist.
     """
     settings = _settings(config, kind)
     base = float(settings.get("rope_theta", 10000.0))

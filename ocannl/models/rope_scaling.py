@@ -42,7 +42,7 @@ class Frequencies:
 
 
 def scaled(plain: Array, settings: Settings) -> Frequencies:
-    """The frequencies by the scaling that settings name. Raises `OcannlError` for one that there is not."""
+    """The frequencies by the scaling that settings name. Raises `OcannlError` for one that does not exist."""
     kind = settings.get("rope_type", settings.get("type", "default"))
     # Older files of Phi-3 and Qwen 2 have these names.
     kind = {"su": "longrope", "mrope": "default"}.get(kind, kind)

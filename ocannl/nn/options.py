@@ -7,8 +7,8 @@ from ocannl.program.checks import number
 
 
 def check_not_negative(value: oc.TensorLike, what: str) -> None:
-    """Raises `ArgumentError` for a negative number, NaN, and what is no number; `what` is its name. A tensor
-    is known only when it runs.
+    """Raises `ArgumentError` for a negative number, NaN, and what is not a number; `what` is its name. The
+    value of a tensor is known only when the program runs, so that it is not checked.
     """
     if not isinstance(value, oc.Tensor):
         number(value, what)
@@ -22,7 +22,7 @@ def check_positive(value: oc.TensorLike, what: str) -> None:
 
 
 def check_share(value: float, what: str) -> None:
-    """Raises `ArgumentError` for what is no number from 0 to 1."""
+    """Raises `ArgumentError` for what is not a number from 0 to 1."""
     number(value, what)
     if value > 1:
         raise oc.ArgumentError(f"{what} is at most 1, found {value!r}")

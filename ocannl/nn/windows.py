@@ -27,7 +27,7 @@ Padding: TypeAlias = int | Sequence[int | Sequence[int]] | None
 def sizes_of(what: str, sizes: Sizes, rank: int, least: int = 1) -> list[int]:
     """One number for each of `rank` axes; `what` names them in a message.
 
-    Raises `ArgumentError` for another number of axes, a size less than `least`, and what is no integer.
+    Raises `ArgumentError` for another number of axes, a size less than `least`, and what is not an integer.
     """
     given = list(sizes) if isinstance(sizes, list | tuple) else [sizes] * rank
     if len(given) != rank:

@@ -1,4 +1,4 @@
-"""Numbers beside tensors in eager mode: one that is another one each time is data, so that it is no part of
+"""Numbers beside tensors in eager mode: one that changes each time is data, so that it is no part of
 the program.
 """
 
@@ -26,7 +26,7 @@ SCALAR = Shape(Row(), Row(), Row())
 
 
 def with_data(op: str, operands: Sequence[Value | float]) -> Sequence[Value | float]:
-    """The operands of an operator, with data in place of numbers that are others each time, such as learning
+    """The operands of an operator, with data in place of numbers that change each time, such as learning
     rates.
     """
     numbers = tuple([operand for operand in operands if not isinstance(operand, Value)])

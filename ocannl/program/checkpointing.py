@@ -75,7 +75,7 @@ def _take_over(first: Sequence[texpr.TensorOp], second: Sequence[texpr.TensorOp]
 
 
 def _recomputed(value: Value, again: Value) -> Tensor:
-    """A value, with the derivatives of another one that is the same."""
+    """A value, with the derivatives of another that is the same."""
     adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
     return Tensor(graph.add(CustomOp(value, adjoint, [again], [adjoint], _like(value)), "checkpoint"))
 

@@ -15,7 +15,7 @@ LARGEST = 2**63 - 1
 
 
 def whole(value: object) -> int | None:
-    """`value` as an int; None for what is no integer, such as a truth value, or a type of integers."""
+    """`value` as an int; None for what is not an integer, such as a truth value, or a type of integers."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return None
     try:
@@ -27,7 +27,7 @@ def whole(value: object) -> int | None:
 def integer(value: object, what: str, least: int | None = 0) -> int:
     """`value` as an int; `what` names it in messages.
 
-    Raises `ArgumentError` for what is no integer, for less than `least`, and, unless `least` is None, for
+    Raises `ArgumentError` for what is not an integer, for less than `least`, and, unless `least` is None, for
     more than `LARGEST`.
     """
     number = whole(value)
@@ -41,8 +41,8 @@ def integer(value: object, what: str, least: int | None = 0) -> int:
 
 
 def number(value: Any, what: str, *, signed: bool = False, below: float | None = None) -> None:
-    """Raises `ArgumentError` for what is no number, for one that is negative or NaN, unless `signed`, and for
-    one that is not less than `below`; `what` names it in messages.
+    """Raises `ArgumentError` for what is not a number, for a number that is negative or NaN, unless `signed`,
+    and for one that is not less than `below`; `what` names it in messages.
     """
     if isinstance(value, np.ndarray) and not value.ndim:
         value = cast("Any", value)[()]

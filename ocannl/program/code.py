@@ -127,7 +127,7 @@ def code(label: str = "code") -> Generator[Code, None, None]:
     """A context in which assignments are collected as code: `t[...] = value`, `t += value` and its like,
     `oc.accumulate`, `oc.set`, and other code by `oc.run`. `label` is a comment in the IR.
 
-    A block inside of another one belongs to that one, at its end or where `oc.run` puts it. Warns of an
+    A block inside of another belongs to that one, at its end or where `oc.run` puts it. Warns of an
     expression that the block changes and computes again.
     """
     block = Recording([_comment(label)], label)

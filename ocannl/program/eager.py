@@ -290,7 +290,7 @@ class Recorder:
 
 
 def _is_shaped_by_uses(op: texpr.TensorOp) -> bool:
-    """Whether the shape of an operation follows from its uses, which are not those of another one."""
+    """Whether the shape of an operation follows from its uses, which are not those of another."""
     return not values_of(op) or (isinstance(op, UniformOp) and op.like is None)
 
 

@@ -127,7 +127,7 @@ def _number_or_truth(value: bool, is_truth: bool) -> Value | int:
 
 def number_in(place: Literal["=", "left of @", "right of @"], number: float, other: Value) -> Value:
     """A number that gets its shape from `other`: memory that is set to it, or the other side of a product. In
-    eager mode the same one is the same value, and one that is another one each time is data.
+    eager mode the same one is the same value, and one that changes each time is data.
     """
     if not is_eager():
         return constant(number)
@@ -172,7 +172,7 @@ def convert(
 
 
 def check_spec(spec: object, operands: int, most: int | None = MOST_OPERANDS) -> None:
-    """Raises `ArgumentError` for a spec that is no text, `SpecError` for too few or too many operands."""
+    """Raises `ArgumentError` for a spec that is not text, `SpecError` for too few or too many operands."""
     if not isinstance(spec, str):
         kind = type(spec).__name__
         joined = ', as in oc.concat("b | i; b | j => b | i^j", x, y)' if kind in ("list", "tuple") else ""

@@ -42,7 +42,7 @@ _solver = Solver(Store.of_variables())
 
 
 def solver() -> Solver:
-    """The solver of the shapes of the program under construction, for who holds the lock."""
+    """The solver of the shapes of the program under construction, for a caller that holds the lock."""
     return _solver
 
 

@@ -17,7 +17,7 @@ from ocannl.program.values import Value
 MEMORY_ORDER: tuple[RowKind, ...] = ("batch", "output", "input")
 SPEC_ORDER: tuple[RowKind, ...] = ("batch", "input", "output")
 ONLY = "0"
-"""An axis of size 1 in the slot of an operand: its position, which is no reduction."""
+"""An axis of size 1 in the slot of an operand: its position, which is not a reduction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Merged:
 
 
 def merge(memory: Value, context: Shared) -> Value:
-    """A merge buffer. Raises `ArgumentError` for what is no context, and for a merge of a merge."""
+    """A merge buffer. Raises `ArgumentError` for what is not a context, and for a merge of a merge."""
     if context not in DEFAULT.living:
         raise ArgumentError(
             f"`{label_of(memory)}.merge` takes the context whose value is read, an oc.Context, "

@@ -17,7 +17,7 @@ class Mesh:
     """Ranks in a grid of named axes: `oc.Mesh({"data": 4, "model": 2})` has 8. The last axis varies fastest.
 
     `loss.ir("partition")` is the program of each rank of the mesh that was made last. Raises `ArgumentError`
-    for names that are no identifiers, sizes that are no positive integers, and other arguments that fit not.
+    for names that are not identifiers, sizes that are not positive integers, and other wrong arguments.
 
     `engine` says by what ranks talk: `"threads"` of this process, or `"mpi"`, one process a rank. A rank that
     does not come to a collective within `timeout` seconds is lost.

@@ -58,7 +58,7 @@ class OwnMemory(ABC, Generic[TensorT]):
         Runs of routines in `ctx`, and runs elsewhere that read its memory so, take turns from now on. The
         value is read in place where both contexts are of the CPU, and is copied for each run else.
 
-        Raises `ArgumentError` for what is no context; a run raises `UninitializedError`, with this line,
+        Raises `ArgumentError` for what is not a context; a run raises `UninitializedError`, with this line,
         where nothing has written the memory in `ctx`.
         """
         return self._of(merging.merge(self.value.ir_value, ctx))

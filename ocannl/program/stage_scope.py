@@ -38,7 +38,7 @@ def stage(number: int) -> Stage:
     or a mesh without that axis, stages change nothing (Huang et al., "GPipe: Efficient Training of Giant
     Neural Networks using Pipeline Parallelism", 2019).
 
-    Raises `ArgumentError` for a number that is no integer from 0 on.
+    Raises `ArgumentError` for a number that is not an integer from 0 on.
     """
     return Stage(integer(number, "the number of a stage"))
 

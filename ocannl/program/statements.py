@@ -40,7 +40,7 @@ def accumulate(
     choose a cell several times, all of them. `accum` is an accumulating operator (add, mul, max, min, or,
     and), or "set"; `spec` an einsum spec, or `logic` "." or "T". With "set" and a concatenation,
     `spec="a => a^b"`, the part is set. With `reset` the memory is set to the neutral element first. Raises
-    `OcannlError` for another operator, for a target that is no memory, and for a sum that is set.
+    `OcannlError` for another operator, for a target that is not memory, and for a sum that is set.
     """
     entry = SCALAR_OPS.get(accum)
     if accum != SET and (entry is None or entry.neutral is None):

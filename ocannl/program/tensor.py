@@ -219,8 +219,8 @@ class Tensor(
         `...`, None, ids (integers in arrays or tensors) and masks (arrays). `x[i]` of an `oc.index` is
         along the leftmost batch axis; of a node or parameter without such, along its first axis.
 
-        An id of a tensor that is no position gives 0, and the run raises `OcannlError` at its end. Raises
-        `ShapeError` where the axes are not known yet, and `IndexError` for positions that there are not.
+        An id of a tensor that is not a position gives 0, and the run raises `OcannlError` at its end. Raises
+        `ShapeError` where the axes are not known yet, and `IndexError` for positions that do not exist.
         """
         part = self._part(key)
         return SlicedMemory(part, self, key) if is_memory(self.ir_value) else Tensor(part)

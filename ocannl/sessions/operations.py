@@ -121,7 +121,7 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def gathered(x: Tensor, ids: Any) -> Tensor:
-    """The elements at ids along the first axis; an id that is no position gives zeros."""
+    """The elements at ids along the first axis; an id that is not a position gives zeros."""
     chosen = one_hot(_ids(ids), shape_of(x)[0])
     picked, axes = names(chosen.ndim - 1, "k"), names(x.ndim)
     of_ids = f"{slot(picked)} | {slot(axes[:1])}" if picked else slot(axes[:1])

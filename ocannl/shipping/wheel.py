@@ -23,7 +23,7 @@ TIME = (1980, 1, 1, 0, 0, 0)
 @dataclass(frozen=True)
 class Call:
     """How a function is called: the labels of its arguments by their names, and of its results, in their
-    form; a result that is no node is itself.
+    form; a result that is not a node is itself.
     """
 
     arguments: Mapping[str, str | None]

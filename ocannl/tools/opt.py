@@ -101,7 +101,7 @@ def decoded(data: bytes, name: str, first_line: int) -> str:
 
 
 class InputError(Exception):
-    """An input that is no text."""
+    """An input that is not text."""
 
 
 class UsageError(Exception):

@@ -29,7 +29,7 @@ Params: TypeAlias = Mapping[str, oc.Tensor] | Sequence[oc.Tensor]
 
 
 def _meant(name: str, options: Sequence[str]) -> str:
-    """The end of a message about an option that there is not: the one that is spelt alike, or that recipes
+    """The end of a message about an option that does not exist: the one that is spelt alike, or that recipes
     call so.
     """
     near = ["lr"] if name == "learning_rate" else get_close_matches(name, options, 1)
@@ -91,7 +91,7 @@ class Optimizer(NamesApart):
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raises `ArgumentError` for an option of steps that are code already, which would not change, and
-        `AttributeError` for what there is not.
+        `AttributeError` for what does not exist.
         """
         if name not in self.__slots__:
             others = {**self.in_place_of, **{key: f"options[{key!r}]" for key in self.options}}

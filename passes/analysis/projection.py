@@ -115,7 +115,7 @@ def compose(
 
 @dataclass(frozen=True, slots=True)
 class PlainMaps:
-    """The index maps of an operation whose logic is no spec, and its space."""
+    """The index maps of an operation whose logic is not a spec, and its space."""
 
     result: Map
     args: tuple[Map, ...]

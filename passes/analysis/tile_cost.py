@@ -36,7 +36,7 @@ INTERLEAVED_ROW = 2.0
 FAR, FARTHEST = 2.0, 6.0
 # The cache lines that could be prefetched in the time of a tile from beyond the caches that follows no other.
 APART = 3.5
-# Pages, the pages whose addresses a core has at hand, and the cost of another one.
+# Pages, the pages whose addresses a core has at hand, and the cost of another.
 PAGE, PAGES, PAGE_MISS = 2**12, 64, 8.0
 # The cycles that a step of a reduction waits for short rows of such pages, for rows of a copy without panels,
 # and for vectors of one page.

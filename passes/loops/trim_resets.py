@@ -103,7 +103,7 @@ def around(shape: Sequence[int], box: Sequence[range]) -> Iterator[Part]:
 
 
 def part_of(ends: Sequence[range], axis: int, sides: int, apart: int) -> Part:
-    """A box, on both sides of another one that far apart along an axis, if there are two sides."""
+    """A box, on both sides of another that far apart along an axis, if there are two sides."""
     space = [(f"i{k}", len(cells)) for k, cells in enumerate(ends) if len(cells) != 1]
     used = dict(space)
     cells = [Linear.of({f"i{k}": 1} if f"i{k}" in used else {}, one.start) for k, one in enumerate(ends)]

@@ -35,7 +35,7 @@ from ocannl.passes.analysis.projection import whole
 
 WAY_OUT = "without `*` in the axes of the function, none is padded"
 NOWHERE = -1
-"""An id that is no position."""
+"""An id that is not a position."""
 SCALAR = Shape(Row(), Row(), Row())
 
 

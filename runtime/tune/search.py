@@ -33,7 +33,7 @@ def search(
 
     `others` are the alternatives to an option, the most promising first. `measure` takes trials, each with an
     option for every key, and returns the times of each key in them; if there is no time for all trials, for
-    the first ones. The first trial of a round has the best options so far; those of another one take their
+    the first ones. The first trial of a round has the best options so far; those of another take their
     place only if they are faster by a margin in the same round.
     """
     best = dict(start)

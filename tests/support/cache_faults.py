@@ -165,7 +165,7 @@ class Faults:
         fault = chance.choice(FAULTS)
         files = [e for e in entries if fault is gone or (e.is_file() and not e.is_symlink())]
         if len(files) > 2:
-            # Others change the folder, too, and some entries are no files any more.
+            # Others change the folder, too, and some entries are not files any more.
             with suppress(OSError):
                 fault(files, chance)
                 self.counts[fault.__name__] = self.counts.get(fault.__name__, 0) + 1

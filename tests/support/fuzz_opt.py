@@ -131,7 +131,7 @@ def failure(arguments: Sequence[str]) -> str | None:
 
 
 def generic(text: str) -> str:
-    """The text in the generic form, or as it is if it is no module."""
+    """The text in the generic form, or as it is if it is not a module."""
     output = io.StringIO()
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:
         file.write(text)

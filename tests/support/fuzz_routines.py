@@ -4,8 +4,8 @@
 
 A routine has expressions, products, gathers, parts, updates of memory by static indices, and gradients; it is
 called and looped over. Some have `Features`, too, and some scans and parameters that are trained from run to
-run. An access outside of an array raises `oc.DeviceError`; ids that are no positions are told, and go on. All
-values are compared with NumPy's. Several are compiled together, for one of several processors: where
+run. An access outside of an array raises `oc.DeviceError`; ids that are not positions are told, and go on.
+All values are compared with NumPy's. Several are compiled together, for one of several processors: where
 something fails, each is run alone. `fuzz_steadily` runs programs of `random_systems` beside them.
 
 Most are compiled without LLVM's optimisations, in a third of the time: the checks are in what LLVM is given.

@@ -226,7 +226,7 @@ class Routine:
         return t.tensor[(*before, key)], t.values[(slice(None), *before, key)]
 
     def gathered(self, t: Known) -> tuple[oc.Tensor, Array] | None:
-        """Some ids are no positions; what they give is not known then."""
+        """Some ids are not positions; what they give is not known then."""
         size = len(t.tensor) if t.tensor.ndim else 0
         if not size:
             return None

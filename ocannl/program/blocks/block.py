@@ -151,7 +151,7 @@ class Block(WithFunction, Generic[Q, R]):
         """The same block with another part, which shares the rest: `model.replace("head", block)`,
         `model.replace("layers[3].attend.w_q", tensor)`.
 
-        Raises `ArgumentError` for a part that there is not.
+        Raises `ArgumentError` for a part that does not exist.
         """
         if not isinstance(name, str) or not (steps := _STEP.findall(name)) or "".join(steps) != name:
             raise ArgumentError(f"a part is named as `head` or `layers[3].attend`, found {name!r}")

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class WithVariables(ABC):
-    """A callable that is no function of Python's, and says what it uses."""
+    """A callable that is not a function of Python's, and says what it uses."""
 
     @abstractmethod
     def variables(self) -> dict[str, Any]:

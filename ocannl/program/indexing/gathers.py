@@ -25,7 +25,7 @@ def gather(
     the ids choose, or the axes, one for each tensor of ids. Axes of `x` that are neither chosen nor in the
     result are summed. `dims` fix or capture dimensions, as in `oc.einsum`.
 
-    An id that is no position of the axis (negative, too large, not whole) gives 0, and the run raises
+    An id that is not a position of the axis (negative, too large, not whole) gives 0, and the run raises
     `OcannlError` at its end. With `drop` it gives 0, with `clamp` the nearest position, if it is whole.
     Gradients go to `x`.
 
@@ -52,7 +52,7 @@ def scatter(
     `dims`, or follows from how the result is used. `accum` is add, mul, max or min; cells that nothing
     reaches are its neutral element: 0, 1, -inf or inf.
 
-    A value whose id is no position of the axis (negative, too large, not whole) is left out, and the run
+    A value whose id is not a position of the axis (negative, too large, not whole) is left out, and the run
     raises `OcannlError` at its end. With `drop` it is left out, with `clamp` it goes to the nearest position,
     if the id is whole. Gradients go to the values.
 

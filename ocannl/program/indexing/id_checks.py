@@ -25,7 +25,7 @@ UNLABELLED = -100
 class IdCheck:
     """The check that all ids of a tensor are positions of an axis of this size.
 
-    `statement` computes the least id that is no position, in f32; infinity if all are. `place` is what the
+    `statement` computes the least id that is not a position, in f32; infinity if all are. `place` is what the
     ids choose from, where it has a name. Checks with equal keys are the same, as long as no memory
     changes that the ids read.
     """
@@ -38,7 +38,7 @@ class IdCheck:
     key: Hashable = field(default_factory=object)
 
     def raise_for(self, least: float) -> None:
-        """Raises `OcannlError` if there is an id that is no position."""
+        """Raises `OcannlError` if there is an id that is not a position."""
         if least != math.inf:
             found = "inf" if least >= GREATEST else f"{least:.9g}"
             where = "" if self.place is None else f"in `{self.place}`, "
@@ -52,7 +52,7 @@ class IdCheck:
 
 
 def least_wrong() -> Term:
-    """The id, of the arguments id, size and id in f32, if it is no position; else infinity."""
+    """The id, of the arguments id, size and id in f32, if it is not a position; else infinity."""
     is_whole = App("eq", (Arg(0), App("floor", (Arg(0),))))
     is_inside = App("and", (App("le", (Const(0), Arg(0))), App("lt", (Arg(0), Arg(1)))))
     id = App("min", (Arg(2), Const(GREATEST)))

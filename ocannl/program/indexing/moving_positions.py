@@ -1,4 +1,4 @@
-"""Positions that are others each time in eager mode, such as those of batches: these are ids, and ids are
+"""Positions that change each time in eager mode, such as those of batches: these are ids, and ids are
 data, so that no program depends on them.
 """
 
@@ -23,7 +23,7 @@ Ids: TypeAlias = NDArray[np.int64]
 
 
 def moving(value: Value, items: Sequence[object], sizes: Sequence[int | None]) -> dict[int, Ids]:
-    """The positions of those integers and slices of a key that are others each time, by their place in it;
+    """The positions of those integers and slices of a key that change each time, by their place in it;
     `sizes` are those of their axes, None for other items and where it is not known.
     """
     if not is_eager() or is_recording():
@@ -47,7 +47,7 @@ def moving(value: Value, items: Sequence[object], sizes: Sequence[int | None]) -
 
 
 def _positions(item: Any, size: int | None) -> range | None:
-    """The positions of an item; None for what is no integer and no slice, is empty or all of the axis."""
+    """The positions of an integer or a slice; None for others, and a slice that is empty or whole."""
     if size is None:
         return None
     if isinstance(item, int):

@@ -43,7 +43,7 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     """The part of a value at positions of its axes in the order of memory.
 
     Raises `ShapeError` where they depend on what is not known yet, `PositionError` for positions that there
-    are not, `ArgumentError` for what is no position.
+    are not, `ArgumentError` for what is not a position.
     """
     items = _items(key, value)
     value, items = _moved(value, items)
@@ -111,7 +111,7 @@ def _mask(given: object) -> Array | None:
 
 
 def _item(given: object, value: Value) -> Item:
-    """An item of a key that is no mask."""
+    """An item of a key that is not a mask."""
     if given is None or given is ... or isinstance(given, StaticIndex | slice):
         return cast("Item", given)
     if isinstance(given, Value):
@@ -145,7 +145,7 @@ def _axis(items: Sequence[Item], number: int) -> int:
 
 
 def _moved(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
-    """The value at those positions that are others each time, and the items that are left."""
+    """The value at those positions that change each time, and the items that are left."""
     positions = moving(value, items, _known_sizes(value, items)) if is_eager() else {}
     for number, ids in sorted(positions.items(), reverse=True):
         alone: list[Item] = [ALL if _is_axis(item) else item for item in items]
@@ -250,7 +250,7 @@ def written_part(value: Value, key: Sequence[object]) -> WrittenPart:
 
 
 def _with_moving_ids(value: Value, items: list[Item]) -> list[Item]:
-    """Items of a part that code writes, with ids in place of positions that are others each time: integers,
+    """Items of a part that code writes, with ids in place of positions that change each time: integers,
     and a slice that stands alone. Axes of ids beside it would be one with its own.
     """
     found = moving(value, items, _known_sizes(value, items)) if is_eager() else {}

@@ -49,7 +49,7 @@ def scan(
     stay in the order of `xs`.
 
     Parameters and other tensors that the cell uses are the same in all iterations, and what does not depend
-    on `carry` or `x` is computed once. Random numbers are others in each iteration. The time to compile does
+    on `carry` or `x` is computed once. Random numbers differ in each iteration. The time to compile does
     not depend on the number of positions. Raises `ArgumentError` for a carry of another form, `ShapeError`
     where shapes do not fit, and when compiled `OcannlError` for tensors of one iteration that are used
     outside.

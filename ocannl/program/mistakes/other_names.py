@@ -10,7 +10,7 @@ from ocannl.program.location import here
 
 
 def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, str]) -> AttributeError:
-    """The error for an attribute that there is not, with what may be meant."""
+    """The error for an attribute that does not exist, with what may be meant."""
     meant = _meant(name, known, others)
     if meant is None:
         hint = ""

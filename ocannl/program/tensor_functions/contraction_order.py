@@ -33,7 +33,7 @@ class Step:
 def contraction_steps(spec: Spec, operands: Sequence[Value], given: Mapping[str, int]) -> list[Step]:
     """The products of two or three operands that a spec of more is made of, by `numpy.einsum_path`.
 
-    `given` are sizes by name. Raises `SpecError` for axes that are no names.
+    `given` are sizes by name. Raises `SpecError` for axes that are not names.
     """
     slots = list(spec.operands)
     for slot in (*slots, spec.result):

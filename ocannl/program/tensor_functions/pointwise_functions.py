@@ -30,7 +30,7 @@ def pointwise(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     A value that is used twice belongs to each of its uses, and may be rounded otherwise. In eager mode it is
     the function itself.
 
-    Raises `ArgumentError` for what is no function, and for arguments that it does not take.
+    Raises `ArgumentError` for what is not a function, and for arguments that it does not take.
     """
     if not callable(function):
         raise ArgumentError(f"oc.pointwise makes an operation of a function, found {function!r}")

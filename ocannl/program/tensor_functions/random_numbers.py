@@ -141,7 +141,7 @@ def _numbered(counter: TensorLike) -> Tensor:
 
 
 def _counted(number: int) -> Tensor:
-    """A counter as data, since it is another one each time."""
+    """A counter as data, since it changes each time."""
     return Tensor(add_data(np.asarray(number, np.int64), TensorType.of(SCALAR, i64), "call"))
 
 

@@ -151,7 +151,7 @@ def no_elements(value: SSAValue, so: str) -> str:
 
 
 def without_elements(op: Operation) -> str | None:
-    """The message where an operation that `needs_elements` has none; None of another one."""
+    """The message where an operation that `needs_elements` has none; None of another."""
     so = op.attributes.get(OF_NOTHING)
     return no_elements(operands_of(op)[0], so.data) if isinstance(so, StringAttr) else None
 
@@ -177,7 +177,7 @@ class Reducible(ABC, Generic[TensorT]):
     def _of(self, value: Value) -> TensorT: ...
 
     def _reduced(self, accum: str, axes: Axes, keep: bool, none: str | None = None) -> TensorT:
-        """An accumulation; `none` says what there is not where there are no elements, if that is an error."""
+        """An accumulation; `none` says what is missing where there are no elements, if that is an error."""
         value = self._value()
 
         def made() -> Value:

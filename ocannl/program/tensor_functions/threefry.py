@@ -70,7 +70,7 @@ def to_uint4x32(x: TensorLike) -> Tensor:
     uint32 the number, and mixtures of its bits; of int64 its low and its high word, and of smaller integers
     the number, and zeros.
 
-    Raises `ArgumentError` for what are no integers.
+    Raises `ArgumentError` for values that are not integers.
     """
     tensor = as_tensor(x)
     if not is_integer(tensor.dtype):

@@ -34,7 +34,7 @@ def why(
     nearest first; no part of them is enough. Of a dtype they are the way to what says it. Asking decides
     nothing.
 
-    Raises `ArgumentError` for another question, `IndexError` for an axis that there is not.
+    Raises `ArgumentError` for another question, `IndexError` for an axis that does not exist.
     """
     if isinstance(what, PlacementView):
         return what.reasons

@@ -16,7 +16,7 @@ class Machine:
     latency: int = 5_000_000
 
     def moving(self, size: int, source: Split, target: Split, ranks: int) -> int | None:
-        """The time to move a value of `size` bytes from a split to another one; None where there is no way.
+        """The time to move a value of `size` bytes from a split to another; None where there is no way.
 
         A ring moves (n - 1) / n of the bytes in each of its two halves: a sum has both, to a split only the
         first, a gather only the second. Between two splits each rank sends its part to all but itself.

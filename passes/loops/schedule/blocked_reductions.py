@@ -198,7 +198,7 @@ def best_of(nest: NestOp, target: TargetDescription) -> tuple[float, Choice]:
 
 
 def sum_alone(nest: NestOp) -> NestOp:
-    """A nest that stores the sum of another one, and does nothing of what that one does with it, which runs
+    """A nest that stores the sum of another, and does nothing of what that one does with it, which runs
     once for all blocks.
     """
     (reduction,) = (op.clone() for op in nest.body.block.ops if isinstance(op, ReduceOp))

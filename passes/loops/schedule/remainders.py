@@ -1,5 +1,5 @@
 """Index-set splitting (Wolfe, "High Performance Compilers for Parallel Computing", 1996): a product whose
-size is no multiple of a register tile becomes one of whole tiles, whose operands are packed in panels, and
+size is not a multiple of a register tile becomes one of whole tiles, whose operands are packed in panels, and
 one of the remainder.
 """
 

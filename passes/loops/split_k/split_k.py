@@ -97,7 +97,7 @@ def reading(nest: NestOp, reduce: ReduceOp, blocks: int) -> float:
 
 
 def needs_reduction(reduce: ReduceOp) -> bool:
-    """Whether a reduction depends on the result of another one of its nest."""
+    """Whether a reduction depends on the result of another of its nest."""
     copied, _ = copies_for(reduce)
     return sum(isinstance(op, ReduceOp) for op in copied) > 1
 

@@ -219,7 +219,7 @@ def where_ran(flag: SSAValue | None, value: SSAValue, other: SSAValue | None, be
 
 @dataclass
 class _Builder:
-    """A scan in the other direction of the positions of another one."""
+    """A scan in the other direction of the positions of another."""
 
     source: ScanOp
     forward: set[Operation]

@@ -43,7 +43,7 @@ from ocannl.passes.texpr.infer_projections.spec_projection import (
 )
 
 PLAIN = (".", "@", "T")
-"""The logics that are no specs."""
+"""The logics that are not specs."""
 
 
 def project_apply(op: ApplyOp, taken: frozenset[str]) -> None:

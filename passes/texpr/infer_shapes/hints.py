@@ -49,7 +49,7 @@ def hint_for(
 
 
 def _misspelt(op: Operation) -> str | None:
-    """A long name that occurs once in a spec and is similar to another one; None if there is none."""
+    """A long name that occurs once in a spec and is similar to another; None if there is none."""
     if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
         return None
     words = re.findall(r"[^\W\d]\w+", op.logic.data) if "," in op.logic.data else []

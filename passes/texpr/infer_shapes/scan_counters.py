@@ -1,4 +1,4 @@
-"""Counters of random numbers in scans, which are others in each iteration."""
+"""Counters of random numbers in scans, which differ in each iteration."""
 
 from __future__ import annotations
 

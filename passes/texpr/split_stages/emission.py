@@ -73,7 +73,7 @@ class Emission:
         return copies[self._key(value, part)]
 
     def send(self, value: SSAValue, part: int | None, target: int) -> None:
-        """The stage that has a value sends it to another one."""
+        """The stage that has a value sends it to another."""
         (stage,) = self.holders(value)
         own = self.at(value, part, stage)
         op = SendOp(own, self._number(self._key(value, part), target), target, STAGE)

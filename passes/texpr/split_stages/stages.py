@@ -20,7 +20,7 @@ class Stages:
     """The stages of values. What has none is computed, or held, by each stage that reads it: data, numbers,
     random numbers, and what follows from these alone.
 
-    Parameters have stages, and what goes from one stage to another one. Other operations are where most bytes
+    Parameters have stages, and what goes from one stage to another. Other operations are where most bytes
     of their operands are, and memory that code writes where it is written from. On a mesh without stages all
     are one.
     """

@@ -293,7 +293,7 @@ def eager(ctx: oc.Context, dtype: Any) -> Values:
 
 
 def ids(ctx: oc.Context, dtype: Any) -> Values:
-    """Gathers and scatters by ids of all types, some of which are no positions; several at one cell."""
+    """Gathers and scatters by ids of all types, some of which are not positions; several at one cell."""
     table = oc.data(random(dtype, 9, 21), axes="oo", label="table")
     values = oc.data(random(dtype, 50, 21), label="values")
     chosen = np.random.default_rng(1).integers(-1, 11, 50)

@@ -22,7 +22,7 @@ def in_state(x: oc.Tensor) -> oc.Tensor:
 
 
 def noisy(x: oc.Tensor) -> oc.Tensor:
-    """Random numbers of the cell are others in each iteration; those from outside are not."""
+    """Random numbers of the cell differ in each iteration; those from outside are not."""
     outside = oc.uniform(0, key="outside", batch=(), input=(), output=3)
 
     def cell(c: oc.Tensor, a: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:

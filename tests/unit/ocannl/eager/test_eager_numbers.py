@@ -1,4 +1,4 @@
-"""Eager mode: numbers that are others each time."""
+"""Eager mode: numbers that change each time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TestNumbers:
             if k == 3:
                 compiled.clear()
         assert compiled == []
-        # What a number that is no integer gives is no integer.
+        # What a number that is not an integer gives is not an integer.
         np.testing.assert_allclose((n + 0.5).numpy(), [1.5, 2.5, 3.5])
 
     def test_data_of_one_operation_are_apart(self):

@@ -1,4 +1,4 @@
-"""Eager mode: parts at positions that are others each time."""
+"""Eager mode: parts at positions that change each time."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class OfNumPy:
 
 
 def step(random: Random, rows: int, columns: int) -> Step:
-    """A step whose numbers and positions are others each time."""
+    """A step whose numbers and positions change each time."""
     i, j = random.randrange(rows), random.randrange(columns)
     low = round(random.uniform(-2, 2), 2)
     high = low + random.choice([0.5, 1.0])

@@ -12,7 +12,7 @@ from support.nn.tables import fresh
 import ocannl as oc
 from ocannl import nn
 
-# Memory is no function of its arguments: `test_kv_cache.py`, `test_paged_cache.py`.
+# Memory is not a function of its arguments: `test_kv_cache.py`, `test_paged_cache.py`.
 MEMORY = {"KVCache", "kv_cache", "PagedCache", "paged_cache"}
 # Blocks made of a block: `test_lora.py`, `test_quantized.py`.
 OF_BLOCKS = {"lora", "quantized"}

@@ -182,7 +182,7 @@ def test_one_part_of_a_concatenation_is_set():
 
 
 def test_padded_rows_are_not_written():
-    """The ids of padded rows are no positions."""
+    """The ids of padded rows are not positions."""
     counts, last = oc.node("counts", output=4, init=0.0), oc.node("last", output=4, init=0.0)
     one = oc.data(np.float32(1.0))
 
