@@ -72,7 +72,7 @@ def spectral_norm(
     The value is estimated by `steps` of power iteration, each from the vector of inputs to that of outputs
     and back. The former is the node `label.v`, starts at ones, and `oc.updates(loss)`, and so
     `train.grad_update`, keeps it for the next. With no steps it is taken as it is, and the vector of outputs
-    from a node `label.u`: both come from another module. Raises `ArgumentError` for a part that does not exist.
+    from a node `label.u`: both come from another module. Raises `ArgumentError` where no part has the name.
     """
     w = _weights(block, name)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
