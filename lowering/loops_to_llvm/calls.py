@@ -11,6 +11,7 @@ from ocannl.lowering.loops_to_llvm.frame import (
     KERNEL_SLOT,
     TASKS_SLOT,
     TEAM_SLOT,
+    exchange_line,
     load_slot,
     store_slot,
 )
@@ -30,13 +31,22 @@ class Call:
     """A call of a kernel, or where it has several tasks, of its shares by all threads.
 
     Each argument is a slot and an offset: the number in the slot, or the address in it plus the offset in
-    bytes. `runner` is the function that runs it with arguments in a frame, where there is one.
+    bytes. `runner` is the function that runs it with arguments in a frame, where there is one. A kernel may
+    be the `exchange` of a number: its last argument is then the function of the engine, which does it.
     """
 
     kernel: str
     tasks: int
     arguments: Sequence[tuple[int, int]]
     runner: str = ""
+    exchange: int | None = None
+
+    @staticmethod
+    def of_exchange(number: int, arguments: Sequence[tuple[int, int]]) -> Call:
+        """The number stands where a frame has the address of the kernel: a function of LLVM for each
+        exchange takes longer to compile than some kernels do.
+        """
+        return Call(f"inttoptr (i64 {number} to ptr)", 1, arguments, exchange=number)
 
     @property
     def is_shared(self) -> bool:
@@ -71,6 +81,10 @@ class _DirectCalls:
     def add(self, number: int, call: Call) -> None:
         types = call.types(self.layout)
         arguments = [f"{t} {self.value(t, *a)}" for t, a in zip(types, call.arguments, strict=True)]
+        if call.exchange is not None:
+            *given, engine = arguments
+            self.lines.append(exchange_line(engine, f"i64 {call.exchange}", given))
+            return
         if not call.is_shared:
             self.lines.append(f"  call void {call.kernel}({', '.join(arguments)})")
             return

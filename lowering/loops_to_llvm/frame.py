@@ -90,6 +90,21 @@ def call_on_frame(types: Sequence[str]) -> str:
     )
 
 
+def exchange_on_frame(types: Sequence[str]) -> str:
+    """The body of a function that has the engine do the exchange of a frame, whose number is in the place of
+    a kernel.
+    """
+    loads, (*given, engine) = load_call(types)
+    number = "  %number = ptrtoint ptr %kernel to i64"
+    call = exchange_line(engine, "i64 %number", given)
+    return "\n".join(["(ptr %frame) #0 {", *loads, number, call, "  ret void", "}"])
+
+
+def exchange_line(engine: str, number: str, given: Sequence[str]) -> str:
+    """The call of an engine's function, by its address, with a number and what is exchanged."""
+    return f"  call void {engine.removeprefix('ptr ')}({', '.join([number, *given])})"
+
+
 def share_of_tasks(types: Sequence[str]) -> str:
     """The body of a function that runs a thread's share of the tasks of the kernel of a frame."""
     loads, arguments = load_call(types)

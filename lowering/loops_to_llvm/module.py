@@ -21,7 +21,13 @@ from ocannl.lowering.entry import EntryLayout, EntrySlots, collectives, used_nam
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, clock, direct_calls, run_calls
-from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks, signature
+from ocannl.lowering.loops_to_llvm.frame import (
+    TEAM,
+    call_on_frame,
+    exchange_on_frame,
+    share_of_tasks,
+    signature,
+)
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.kept_copies import count_write, emit_where_stale
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
@@ -141,10 +147,9 @@ class ModuleEmitter:
         if isinstance(step, RepeatOp):
             return self.call_repeat(func, step, places)
         if isinstance(step, CollectiveOp):
-            name = self.function(f"{func.sym_name.data}.exchange", exchange_text(self.exchanges[step]))
             target, source = (step.nodes * 2)[:2] if step.message is not None else step.nodes
             given = [places.of_element(node, 0) for node in (target, source)]
-            return Call(name, 1, [*given, (places.layout.engine_slot, 0)])
+            return Call.of_exchange(self.exchanges[step], [*given, (places.layout.engine_slot, 0)])
         if (
             isinstance(step, NestOp | GroupOp)
             and not self.checks
@@ -170,11 +175,14 @@ class ModuleEmitter:
     def with_runner(self, call: Call, layout: EntryLayout) -> Call:
         """The call with the function that runs it with arguments in a frame."""
         types = call.types(layout)
-        name = f"{'share' if call.is_shared else 'on_frame'}.{signature(types)}"
+        kind, text = "on_frame", call_on_frame
+        if call.exchange is not None:
+            kind, text = "exchange", exchange_on_frame
+        elif call.is_shared:
+            kind, text = "share", share_of_tasks
+        name = f"{kind}.{signature(types)}"
         if name not in self.runners:
-            self.runners[name] = self.function(
-                name, (share_of_tasks if call.is_shared else call_on_frame)(types)
-            )
+            self.runners[name] = self.function(name, text(types))
             self.helpers |= dict.fromkeys([TEAM] if call.is_shared else [])
         return replace(call, runner=self.runners[name])
 
@@ -230,14 +238,6 @@ class ModuleEmitter:
             self.functions[rest] = f'@"{unique}"'
             self.parts.append(f'define internal void @"{unique}"{rest}')
         return self.functions[rest]
-
-
-def exchange_text(number: int) -> str:
-    """The function of a collective without its name: it calls the engine."""
-    return (
-        "(ptr %target, ptr %source, ptr %engine) #0 {\n"
-        f"  call void %engine(i64 {number}, ptr %target, ptr %source)\n  ret void\n}}"
-    )
 
 
 def first_elements(step: NestOp | GroupOp) -> dict[SSAValue, int]:
