@@ -20,8 +20,10 @@ from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, segments
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
 from ocannl.lowering.placement import Level, Reduction
 
-# The points that a step adds in pairs at most, and the bytes of their sums, in registers.
-MOST_PAIRED, PAIRED_BYTES = 8, 1024
+# The points that a step adds in pairs at most, and the bytes of their sums, in registers; and the bytes of
+# neighbours that a step reads at most: LLVM loads the first vector of all points before the second one, which
+# leads the hardware's prefetchers astray where these are far from each other.
+MOST_PAIRED, PAIRED_BYTES, SIDE_BY_SIDE = 8, 1024, 512
 # The operations of a sum of which several points are worth their code.
 LIGHT = 6
 
@@ -53,6 +55,8 @@ class BlockedAccumulation(Accumulation):
         bytes = self.height * self.width * self.scalar.bytes
         most = min(MOST_PAIRED, 2 ** (PAIRED_BYTES // bytes - 1))
         last = levels[-1]
+        if self.across is not None:
+            most = min(most, max(1, SIDE_BY_SIDE // (self.width * self.scalar.bytes)))
         if most > 1 and self.across in (None, last):
             size = last.size if self.across is None else last.size // self.width
             self.groups, self.kept = max(1, min(most, size)), 1
