@@ -239,6 +239,14 @@ def call_library(b: FunctionBuilder, function: str, operands: Sequence[str], typ
     return result
 
 
+def reversed_lanes(b: FunctionBuilder, value: str, type: ValueType, count: int, width: int) -> str:
+    """The first `count` lanes of a vector of so many or more in reverse, and zeros up to `width` lanes."""
+    order = [*range(count - 1, -1, -1), *[type.width] * (width - count)]
+    lanes = ", ".join([f"i32 {lane}" for lane in order])
+    shuffled = f"shufflevector {type.text} {value}, {type.text} zeroinitializer"
+    return b.emit(f"{shuffled}, <{width} x i32> <{lanes}>")
+
+
 def neighbours(b: FunctionBuilder, value: str, type: ValueType, start: int, count: int) -> str:
     """Some lanes of a vector side by side, as a vector."""
     lanes = ", ".join([f"i32 {lane}" for lane in range(start, start + count)])

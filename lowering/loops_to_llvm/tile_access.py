@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.instructions import neighbours
+from ocannl.lowering.llvm.instructions import neighbours, reversed_lanes
 from ocannl.lowering.llvm.memory import ElementAccess, Found
 from ocannl.lowering.llvm.range_check import RANGE_CHECK, RECORD, text_constant
 from ocannl.lowering.llvm.types import ValueType, vector
@@ -71,6 +71,8 @@ class TileAccess(ElementAccess):
         wide = vector(self.type, lanes.width)
         if self.scattered:
             return self._load_scattered(offset, stride, lanes, wide)
+        if stride == -1:
+            return self._load_reversed(offset, lanes)
         if stride != 1:
             return self._gather(offset, stride, lanes, wide)
         pointer, align = self.reach(offset, lanes.active), self.type.bytes
@@ -84,6 +86,13 @@ class TileAccess(ElementAccess):
             f"call {wide.text} @llvm.masked.load.{wide.mangled}.p0(ptr {pointer}, i32 {align},"
             f" {mask} {lanes.mask}, {wide.text} zeroinitializer)"
         )
+
+    def _load_reversed(self, offset: int, lanes: Lanes) -> str:
+        """The elements at `offset`, `offset - 1`, ...; zero in inactive lanes."""
+        part = vector(self.type, lanes.active)
+        pointer = self.reach(offset - lanes.active + 1, lanes.active)
+        value = self.b.emit(f"load {part.text}, ptr {pointer}, align {self.type.bytes}")
+        return reversed_lanes(self.b, value, part, lanes.active, lanes.width)
 
     def _gather(self, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> str:
         value = "zeroinitializer"
@@ -140,6 +149,12 @@ class TileAccess(ElementAccess):
         wide = vector(self.type, lanes.width)
         if self.scattered:
             self._store_scattered(value, offset, stride, lanes, wide)
+            return
+        if stride == -1:
+            part = vector(self.type, lanes.active)
+            value = reversed_lanes(self.b, value, wide, lanes.active, lanes.active)
+            pointer = self.reach(offset - lanes.active + 1, lanes.active)
+            self.b.emit_void(f"store {part.text} {value}, ptr {pointer}, align {self.type.bytes}")
             return
         if stride != 1:
             self._scatter(value, offset, stride, lanes, wide)

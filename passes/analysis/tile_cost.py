@@ -79,14 +79,15 @@ class Layout(Enum):
     """The layout of an access along the lanes.
 
     `TRANSPOSED`: contiguous along the rows of a square tile, which is transposed in registers. `INTERLEAVED`:
-    the tile is one block of memory with the elements of its rows interleaved. `STRIDED`: anything else, moved
-    element by element.
+    the tile is one block of memory with the elements of its rows interleaved. `REVERSED`: contiguous from the
+    end on. `STRIDED`: anything else, moved element by element.
     """
 
     UNIFORM = auto()
     CONTIGUOUS = auto()
     TRANSPOSED = auto()
     INTERLEAVED = auto()
+    REVERSED = auto()
     STRIDED = auto()
 
 
@@ -337,6 +338,8 @@ class TileCost:
                 return issue * rows
             case Layout.CONTIGUOUS:
                 return issue * rows * view.vectors * lines
+            case Layout.REVERSED:
+                return issue * rows * view.vectors * (lines + 1)
             case Layout.TRANSPOSED:
                 squares = view.squares * view.width
                 beside = rows * self.lane_count(view) - squares * view.width
@@ -368,6 +371,8 @@ class TileCost:
             return Layout.STRIDED
         if stride in (0, 1):
             return Layout.CONTIGUOUS if stride else Layout.UNIFORM
+        if stride == -1:
+            return Layout.REVERSED
         if view.row_stride(access) != 1 or view.rows in access.scattered:
             return Layout.STRIDED
         if view.squares:

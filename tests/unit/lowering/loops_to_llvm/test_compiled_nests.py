@@ -311,3 +311,21 @@ loops.func @channels {{
 }}"""
     assert "shufflevector" in loops_to_llvm(parse_module(text))
     check(parse_module(text), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+@pytest.mark.parametrize("schedule", ["lanes = j : 8", "rows = i : 2, lanes = j : 16", "lanes = j : 32"])
+def test_rows_from_their_ends(element: str, schedule: str):
+    text = f"""
+loops.func @reversed {{
+  %x = assign.node "x" constant : memref<3x21x{element}>
+  %y = assign.node "y" on_device : memref<3x21x{element}>
+  %z = assign.node "z" on_device : memref<3x21x{element}>
+  loops.nest "y" (i = 3, j = 21) schedule <{schedule}> {{
+    %v = loops.load %x[i, -j + 20]
+    loops.store %v, %y[i, j]
+    loops.store %v, %z[i, -j + 20]
+  }}
+}}"""
+    assert "insertelement" not in loops_to_llvm(parse_module(text))
+    check(parse_module(text), tolerance=0)
