@@ -175,10 +175,21 @@ class Chooser:
 
     def widest(self, name: str) -> int:
         if self.dominant is not None and name in self.dominant.varies:
-            return ACCUMULATORS if self.streams() and self.facts.work <= FEW_OPERATIONS else 4
+            is_wide = self.streams() and self.facts.work <= FEW_OPERATIONS and not self.finds_extremes
+            return ACCUMULATORS if is_wide else 4
         if self.work <= WIDEST_WORK:
             return WIDEST
         return 2 if self.target.vector_registers >= MANY_REGISTERS else 1
+
+    @property
+    def finds_extremes(self) -> bool:
+        """Whether the dominant reduction takes a mask for each vector: x86-64 compares floats and selects, so
+        that NaN stays, and has few registers for masks.
+        """
+        assert self.dominant is not None
+        op = self.dominant.op
+        is_extreme = isinstance(op, ReduceOp) and op.accum.data in ("max", "min")
+        return is_extreme and not self.target.compared
 
     def streams(self) -> bool:
         """Whether an operand of the dominant reduction does not fit in the second-level cache."""

@@ -256,12 +256,16 @@ class TileCost:
         steps = [name for name in scope.space if name in access.strides]
         whole = access.bytes * math.prod(memref_shape(access.op.node))
         total = min(whole, int(tile) * math.prod([scope.space[name] for name in steps]))
+        if rows > 1 and self.is_streamed(access, scope, view):
+            total = whole
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
         is_compact = 1 in (stride, view.row_stride(access))
         least = min(LINE, pitch) if is_compact else 0
         conflicts = 0.0 if stride else self.conflicts(access, rows, view.row_stride(access))
         misses = self.page_misses(total, tile, pitch)
-        direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
+        side = self.side_by_side(access, view, tile)
+        far = self.far(total, tile, pitch, least, side)
+        direct = self.access(access, view, 1.0) + far + misses + conflicts
         is_row = not stride and view.row_stride(access) == 1
         wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
         wait += self.set_wait(total, tile, pitch) if stride else 0.0
@@ -275,17 +279,23 @@ class TileCost:
                 return ReadCost(direct, math.inf, wait)
             pitch = size * access.bytes
             missed = self.page_misses(total, tile, pitch)
-            far = self.far(total, tile, pitch, min(LINE, pitch))
+            far = self.far(total, tile, pitch, min(LINE, pitch), tile)
             return ReadCost(direct, instructions + far + missed, wait)
         copied = instructions + conflicts + (self.distance(total) - 1) * tile / LINE
         return ReadCost(direct, copied, wait, 0.0 if has_panels else COPY_WAIT)
 
-    def far(self, total: int, tile: float, pitch: int, least: int) -> float:
+    def side_by_side(self, access: Access, view: ScopeTile, tile: float) -> float:
+        """The bytes of a tile that lie side by side: of contiguous lanes in rows that are apart, one row."""
+        row, lanes = view.row_stride(access), self.lane_count(view)
+        are_apart = view.stride(access) == 1 and abs(row) > lanes
+        return lanes * access.bytes if are_apart else tile
+
+    def far(self, total: int, tile: float, pitch: int, least: int, side: float) -> float:
         """The cost of what a step of a reduction reads from beyond the first-level cache: a tile, or at least
-        so many bytes, `pitch` bytes from the next one.
+        so many bytes, `pitch` bytes from the next one, of which `side` lie side by side.
         """
         distance = self.distance(total, int(tile), pitch)
-        lines = max(tile, least) / LINE + (APART if distance == FARTHEST and pitch > tile else 0.0)
+        lines = max(tile, least) / LINE + (APART if distance == FARTHEST and pitch > side else 0.0)
         # Whole lines that begin anywhere reach into one more, which vectors then stand on, too.
         split = distance if distance > 1 and least >= LINE <= tile and pitch % LINE else 0.0
         return (distance - 1) * lines + split

@@ -451,6 +451,33 @@ loops.func @shared {
 
 // -----
 
+// Rows of a matrix that no cache holds, side by side, are read as they lie; the largest of them with few masks.
+// CHECK-LABEL: loops.func @images
+// CHECK:         loops.nest "mean" (b = 32, c = 64) schedule <{{.*}}lanes = c : 64{{.*}}> {
+// CHECK:         loops.nest "most" (c = 8192) schedule <{{.*}}lanes = c : 64{{.*}}> {
+loops.func @images {
+  %x = assign.node "x" on_device : memref<32x1024x64xf32>
+  %z = assign.node "z" on_device : memref<64x8192xf32>
+  %m = assign.node "m" on_device : memref<32x64xf32>
+  %y = assign.node "y" on_device : memref<8192xf32>
+  loops.nest "mean" (b = 32, c = 64) {
+    %r = loops.reduce add (p = 1024) : f32 {
+      %a = loops.load %x[b, p, c]
+      loops.yield %a
+    }
+    loops.store %r, %m[b, c]
+  }
+  loops.nest "most" (c = 8192) {
+    %r = loops.reduce max (b = 64) : f32 {
+      %a = loops.load %z[b, c]
+      loops.yield %a
+    }
+    loops.store %r, %y[c]
+  }
+}
+
+// -----
+
 // A matrix that no cache holds is read in long pieces, or in a few rows at a time.
 // CHECK-LABEL: loops.func @matrix_and_vector
 // CHECK:         loops.nest "columns" (o = 1024) schedule <order = (o), parallel = (o : 256), lanes = o : 256> {
