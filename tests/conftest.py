@@ -2,9 +2,7 @@
 together run on all cores.
 """
 
-import gc
 from collections import Counter
-from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,16 +36,6 @@ def pytest_pycollect_makeitem(
     marks: list[pytest.Mark] = getattr(obj, "pytestmark", [])
     is_left_out = collector.config.option.markexpr == "not exhaustive"
     return [] if is_left_out and any(mark.name == "exhaustive" for mark in marks) else None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Without garbage collections: what is collected stays."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,7 @@ from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr,
 from ocannl.execute.nodes import Nodes
 from ocannl.passes.texpr.partition.asked_axes import check_axes
 from ocannl.program.extract import ExtractedRoutine
-from ocannl.program.location import here
+from ocannl.program.location import here, user_line
 from ocannl.program.mesh import Mesh
 from ocannl.program.values import Value
 from ocannl.runtime.collectives.device import MeshDevice
@@ -44,7 +44,7 @@ def gpu_mesh_device(first: int | None, mesh: Mesh, arch: str | None) -> CudaMesh
 
 def _engine(mesh: Mesh) -> Engine:
     if mesh.engine != "threads":
-        return mpi_engine(mesh.ranks, mesh.timeout)
+        return mpi_engine(mesh.ranks, mesh.timeout, user_line)
     if mesh.ranks > MOST_THREADS:
         raise DeviceError(
             here(f"{mesh.ranks} ranks are too many threads for one process: {MOST_THREADS} at most, or MPI")

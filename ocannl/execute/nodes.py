@@ -24,6 +24,7 @@ from ocannl.program import graph
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.final_types import type_now
 from ocannl.program.values import Value, label_of, memory_key
+from ocannl.runtime.collectives.memory import MeshMemory
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.interface import Interface
@@ -126,7 +127,10 @@ class Nodes:
         enough.
         """
         try:
-            return self.device.memory(*array)
+            memory = self.device.memory(*array)
+            if isinstance(memory, MeshMemory):
+                memory.what = what
+            return memory
         except DeviceError as error:
             most = sorted(self.sizes(), reverse=True)[:MOST_NAMED]
             named = ", ".join(f"`{label}` {size}" for size, label in most)

@@ -97,6 +97,12 @@ def user_location() -> FileLineColLoc | UnknownLoc:
     return _line(frame.f_code.co_filename, frame.f_lineno)
 
 
+def user_line() -> str:
+    """The file and the number of the user's line that is running, as messages begin."""
+    where = user_location()
+    return "ocannl" if isinstance(where, UnknownLoc) else f"{where.filename.data}:{where.line.data}"
+
+
 @lru_cache(maxsize=2**12)
 def _line(filename: str, number: int) -> FileLineColLoc:
     return place(filename, number)

@@ -34,6 +34,8 @@ class MeshMemory:
         self.grid = grid
         self.shape = shape
         self.dtype = np.dtype(dtype)
+        self.what = "memory"
+        """Whose it is, for messages."""
         self.splits: Splits = ()
         self.stages: tuple[int, ...] = ()
         """The stages whose ranks have it; none where all have."""
@@ -172,7 +174,7 @@ class MeshMemory:
     def write(self, values: ArrayLike) -> None:
         whole = np.empty(self.shape, self.dtype)
         whole[...] = values
-        self.engine.check_same("a value of memory", hashlib.blake2b(whole.tobytes()).digest())
+        self.engine.check_same(f"the value of {self.what}", hashlib.blake2b(whole.tobytes()).digest())
         if self.parts:
             self._set_parts(whole)
         else:

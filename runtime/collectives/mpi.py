@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -28,9 +26,11 @@ LOOKS = 50
 """How often messages are looked for before their sender may be lost."""
 
 
-def mpi_engine(ranks: int, timeout: float) -> MpiEngine:
-    """The engine of this process. Raises `DeviceError` where mpi4py or an MPI library is missing, or there
-    are not as many processes as ranks.
+def mpi_engine(ranks: int, timeout: float, user_line: Callable[[], str]) -> MpiEngine:
+    """The engine of this process; `user_line` tells which line of the program is running.
+
+    Raises `DeviceError` where mpi4py or an MPI library is missing, or there are not as many processes as
+    ranks.
     """
     processes = world(timeout)
     if processes.size != ranks:
@@ -39,15 +39,16 @@ def mpi_engine(ranks: int, timeout: float) -> MpiEngine:
         if processes.size == 1:
             way += ', or oc.Mesh(..., engine="threads") for ranks in this process'
         raise DeviceError(f"the mesh has {ranks} ranks, but {run}: {way}")
-    return MpiEngine(processes, timeout)
+    return MpiEngine(processes, timeout, user_line)
 
 
 class MpiEngine:
     """This process as one rank of all."""
 
-    def __init__(self, world: Any, timeout: float) -> None:
+    def __init__(self, world: Any, timeout: float, user_line: Callable[[], str]) -> None:
         self.world = world
         self.timeout = timeout
+        self.user_line = user_line
         self.ranks: Sequence[int] = (world.rank,)
         self.sent: list[Any] = []
         """Questions and answers for ranks that may be lost."""
@@ -116,7 +117,7 @@ class MpiEngine:
         (part,) = parts
         found = np.empty((self.world.size, *part.shape), part.dtype)
         given = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
-        self._gather(found.reshape(-1).view(np.uint8), given, _user_line())
+        self._gather(found.reshape(-1).view(np.uint8), given, self.user_line())
         return [*found]
 
     def _gather(self, target: Bytes, source: Bytes, line: str) -> None:
@@ -125,11 +126,12 @@ class MpiEngine:
     def check_same(self, what: str, content: bytes) -> None:
         own = np.frombuffer(content, np.uint8)
         found = np.empty((self.world.size, own.size), np.uint8)
-        self._gather(found.reshape(-1), own, _user_line())
+        line = self.user_line()
+        self._gather(found.reshape(-1), own, line)
         others = [k for k, other in enumerate(found) if not np.array_equal(other, found[0])]
         if others:
             theirs = f"{what} is another one on {names(others)} than on rank 0"
-            raise DeviceError(f"{theirs}: all ranks run one program")
+            raise DeviceError(f"{line}: {theirs}: all ranks run one program, with the same values")
 
     def fail(self) -> None:
         """The error that ends this process ends the others."""
@@ -168,9 +170,3 @@ def give_back(requests: Sequence[Any]) -> None:
     """Frees requests, of which MPI would complain at its end."""
     for request in requests:
         request.Free()
-
-
-def _user_line() -> str:
-    """The line of the program that is running."""
-    frames = [f for f in traceback.extract_stack() if "ocannl" not in f.filename.split(os.sep)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "ocannl"

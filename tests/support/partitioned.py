@@ -239,7 +239,7 @@ def cut(whole: Array, axis: int, place: int, ranks: int) -> Array:
     local = -(-whole.shape[axis] // ranks)
     extra = local * ranks - whole.shape[axis]
     margins = [(0, extra if own == axis else 0) for own in range(whole.ndim)]
-    padded = np.pad(whole, margins, constant_values=np.nan)
+    padded = np.pad(whole.astype(np.float64), margins, constant_values=np.nan)
     return padded.take(range(place * local, (place + 1) * local), axis)
 
 

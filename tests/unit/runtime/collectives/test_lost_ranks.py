@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from support.fake_mpi import FakeWorld, Post
 
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.program.location import user_line
 from ocannl.runtime.collectives.engine import RankLost, Repeated
 from ocannl.runtime.collectives.lost_ranks import Waiting, absence_text, lost_ranks
 from ocannl.runtime.collectives.mpi import MpiEngine
@@ -45,7 +47,7 @@ class Ranks:
     def __init__(self, size: int, timeout: float) -> None:
         post = Post(size)
         self.pool = ThreadPoolExecutor(size)
-        self.engines = [MpiEngine(FakeWorld(rank, post), timeout) for rank in range(size)]
+        self.engines = [MpiEngine(FakeWorld(rank, post), timeout, user_line) for rank in range(size)]
 
     def exchange(self, rank: int, group: Sequence[int], line: str, size: int = 8) -> list[int]:
         """The bytes that a rank gets that gives its number, as a byte."""
@@ -139,3 +141,14 @@ def test_a_rank_that_is_lost_after_some_exchanges_has_a_name():
     list(ranks.pool.map(run_once, ready))
     told = ranks.errors(lambda: run_once(ready[0]))
     assert told == ["a.py:1: rank 1 did not come to this collective within 1 s"]
+
+
+def test_what_differs_among_ranks_is_told_with_the_users_line() -> None:
+    ranks = Ranks(3, 5.0)
+
+    def check(rank: int) -> None:
+        ranks.engines[rank].check_same("the value of `x`", bytes([rank == 1]))
+
+    for told in [ranks.pool.submit(check, rank) for rank in range(3)]:
+        with pytest.raises(DeviceError, match=r"_ranks\.py:\d+: the value of `x` is another one on rank 1"):
+            told.result()

@@ -81,7 +81,7 @@ pytestmark = [
         ("saved", "found 6.0 1"),
         ("stages", "found 12000000.0"),
         ("stopped", "rank 0 did not come to this collective within 3 s"),
-        ("value", "a value of memory is another one on rank 1 than on rank 0"),
+        ("value", "program.py:45: the value of `x` is another one on rank 1 than on rank 0"),
         ("program", "routine 'step' is another one on rank 1 than on rank 0"),
         ("raise", "ValueError: my own message"),
         ("early", "ValueError: my own message"),

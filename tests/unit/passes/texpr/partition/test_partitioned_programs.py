@@ -137,6 +137,7 @@ def check_block(name: str, mesh: dict[str, int], seed: int) -> None:
     del gradients
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "mesh"),
     [
