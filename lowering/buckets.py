@@ -29,7 +29,7 @@ Declare: TypeAlias = Callable[[str, Attribute, tuple[int, ...], LocationAttr], S
 
 @dataclass(frozen=True)
 class SmallSum:
-    """The last two steps of a sum that ranks compute of what they gather, or each of its part."""
+    """The last two steps of a sum over ranks: an exchange of terms, of which each adds up all or its part."""
 
     gather: assign.CollectiveOp
     sum: assign.AccumOp
@@ -90,7 +90,7 @@ class SmallSum:
 
 @dataclass
 class Span:
-    """Steps from a first small sum on, by whether they have to wait for what is exchanged."""
+    """Steps from a first small sum on: those that have to wait for its exchange, and those that need not."""
 
     steps: list[Operation] = field(default_factory=list[Operation])
     """All of them, as they were."""
@@ -131,9 +131,9 @@ class Span:
 
 @dataclass
 class Joining:
-    """The steps of a routine in an order in which small sums wait for each other, and what needs them for all
-    of them: until a sum needs a result of those before it, or a message comes, which keeps its place among
-    exchanges. Where no two sums meet, the order is as it was.
+    """Orders the steps of a routine so that small sums are exchanged together: a sum waits for later ones,
+    and so do the steps that need it. A bucket ends where a sum needs a result of the others in it, and at a
+    message, which keeps its place among exchanges. Where no two sums meet, the order stays as it was.
     """
 
     declare: Declare
@@ -207,8 +207,8 @@ def read_at(op: assign.AccumOp, sizes: Sequence[int], rows: SSAValue, start: int
 
 
 def in_rows(sizes: Sequence[int], part: Sequence[int], row: Linear, cells: Sequence[Linear]) -> Map:
-    """The index of a cell of a row in a node of these sizes: of rows, or of an array of which they are the
-    parts along an axis.
+    """The index of a cell of a row in a node of these sizes. The node either has an axis of rows in front, or
+    the rows are its parts along one of its axes.
     """
     if len(sizes) > len(part):
         return (row, *cells)
@@ -235,7 +235,7 @@ def place(cells: Sequence[Linear], sizes: Sequence[int], start: int) -> Linear:
 
 
 def buckets(gathers: Sequence[SmallSum]) -> list[list[SmallSum]]:
-    """Sums of one kind together, as long as it is better that each rank has all bytes."""
+    """Sums of one kind together, up to the size at which it is better that each rank adds up a part."""
     found: list[list[SmallSum]] = []
     for each in gathers:
         for bucket in found:

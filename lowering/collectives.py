@@ -75,7 +75,7 @@ class CollectiveSteps:
             self.all_gather(result, part, axis)
 
     def all_reduce_rows(self, result: SSAValue, source: SSAValue, accum: str, cells: int) -> None:
-        """An all-reduce whose parts are as many cells each as follow each other in memory: without copies."""
+        """An all-reduce whose parts are `cells` neighbours in memory each, so that nothing is copied."""
         part = self.fresh("part", (cells,))
         self.accumulate(part, self.exchange("all_to_all", source, (self.ranks, cells)), accum)
         self.steps.append(assign.CollectiveOp("all_gather", [result, part], self.mesh))

@@ -13,18 +13,19 @@ from ocannl.runtime.systems.forks import at_fork
 LEAST_MADE = 2_000_000
 # Fewer than the 700 new objects (2,000 since Python 3.13) that make the collector look at them.
 MOST_YOUNG = 500
-# For so many questions it is believed that somebody froze objects.
+# The questions for which the answer that others froze objects holds.
 QUESTIONS = 10_000
 
 
 class _Load:
-    """The objects that pauses made since the last full collection, and those that it kept; for how many more
-    questions it is believed that somebody froze objects.
-    """
+    """The state of pauses, in numbers of objects and of questions."""
 
     made = 0
+    """The objects that pauses made since the last full collection."""
     kept = 0
+    """The objects that were left after that collection."""
     believed = 0
+    """For how many more questions an earlier answer, that others froze objects, holds."""
 
 
 # The threads in a pause. Where two begin or end at once, the collector may look at what it need not, no more.
@@ -79,8 +80,8 @@ def spare_collector() -> None:
 
 
 def _others_froze() -> bool:
-    """Whether objects are frozen that are not ours to thaw. To count them takes as long as there are many, so
-    that who finds some is believed for a while.
+    """Whether code outside of this package has frozen objects, which a pause must not thaw. Counting frozen
+    objects takes time in proportion to their number, so that a positive answer holds for a while.
     """
     if _Load.believed:
         _Load.believed -= 1

@@ -107,11 +107,11 @@ def compile_module(
     """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out for a
     device, by default this CPU.
 
-    A routine that was compiled before comes from the cache; of the module, only the types are then final.
-    `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
-    from the cache then. `OCANNL_TIMING=1` prints where the time went. Schedules are tuned as `tunings` say,
-    by default as the cache on disk does. One that `keeps` packed copies of parameters has them as nodes of
-    its own.
+    A routine that was compiled before comes from the cache: the module then has its final types, but no pass
+    after inference has run on it. `OCANNL_VERIFY=1` verifies between passes and `OCANNL_DUMP=folder` writes
+    every stage there; both take nothing from the cache. `OCANNL_TIMING=1` prints where the time went.
+    Schedules are those of `tunings`, by default those in the cache on disk. With `keeps`, packed copies of
+    parameters are kept between runs, as nodes of the routine's own.
     """
     device = device or NativeDevice()
     if tunings is None and (cache := environment_cache()) is not None:

@@ -18,9 +18,9 @@ from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, StoreOp
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A node as bulk copies have to know it: the number of its buffer among those of a kernel, the bytes of
-    an element and its sizes, and the sizes of the boxes that they copy. The last axis is that of neighbours.
-    Where its rows in memory are longer than it, `extents` are its own sizes. Copies of a map that `rounds`
+    """The facts of a node that bulk copies need: the number of its buffer among those of a kernel, the bytes
+    of an element, its sizes in memory, and those of the `box` that a copy moves. The last axis is contiguous.
+    Where rows in memory are padded, `extents` are the sizes without padding. Copies of a map that `rounds`
     round f32 to TF32, to the nearest.
     """
 

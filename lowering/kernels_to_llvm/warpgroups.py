@@ -49,11 +49,6 @@ class Matrix:
         return self.load.node
 
     @property
-    def slot_bytes(self) -> int:
-        rows, columns = memref_shape(self.array)[-2:]
-        return rows * columns * element_bytes(self.array)
-
-    @property
     def part_bytes(self) -> int:
         """From 64 rows or columns of the matrix to the next ones."""
         rows, _ = memref_shape(self.array)[-2:]

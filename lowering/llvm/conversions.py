@@ -43,7 +43,7 @@ def _widen(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> s
 
 
 def _as_f16(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> str:
-    """The bits of an f16 of which a float is the upper part, as an f8E5M2 is."""
+    """The bits of an f16 of the same value: those of a smaller float, such as f8E5M2, are its upper ones."""
     if format is F16:
         return value
     halves = LLVMWords(b, type.width, HALF)

@@ -192,8 +192,8 @@ def extremum(b: FunctionBuilder, predicate: str, x: str, y: str, type: ValueType
 def emit_position(
     b: FunctionBuilder, number: str, type: ValueType, wide: ValueType, size: int
 ) -> tuple[str, str]:
-    """A number as an index in 0..size-1, in `wide` integers of 64 bits, or 0 if it is none; and whether it is
-    one.
+    """A number as an index, in `wide` integers of 64 bits, and whether it is in 0..size-1: where it is not,
+    the index is 0.
     """
     if type.is_float:
         whole = call(b, "trunc", [number], type)

@@ -129,8 +129,8 @@ def present_values(context: Compiler, nodes: Nodes, values: Iterable[Value]) -> 
 
 
 def _without_value(nodes: Nodes, values: Sequence[Value]) -> set[texpr.TensorOp]:
-    """Memory without a value that expressions depend on, and what is computed from that or from static
-    indices.
+    """The operations that have no value: memory that nothing has written, and what is computed from such
+    memory or from static indices.
     """
     found = set[texpr.TensorOp]()
     for op in needed_for(values):
@@ -153,8 +153,8 @@ def _node(nodes: Nodes, value: Value) -> Node | None:
 def _nodes_to_look(
     nodes: Nodes, program: ExtractedRoutine, interface: Interface
 ) -> tuple[dict[str, Node], list[tuple[Node, Node]]]:
-    """Nodes that leave a context as it is: what is written has memory of its own, and so has what has none
-    yet and could still be of another type. With those that hold copies.
+    """The nodes by label for a routine that must leave the context as it is, and the pairs of a node and its
+    copy. Nodes that the routine writes are copies or new, and so is memory whose type is still open.
     """
     used: dict[str, Node] = {}
     copied: list[tuple[Node, Node]] = []

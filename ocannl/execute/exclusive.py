@@ -12,10 +12,10 @@ from ocannl.runtime.systems.forks import at_fork
 
 
 class Exclusive:
-    """Something that does not run while it runs.
+    """The base of what runs at most once at a time, such as a routine: a second run is an error.
 
-    What runs often looks at `_running` and sets it itself. The interpreter changes threads, and sees signals,
-    at calls and in loops only, so not between the two.
+    Subclasses whose runs are short test `_running` and set it themselves, which is faster than a lock. The
+    interpreter changes threads, and sees signals, at calls and in loops only, so not between the two.
     """
 
     def __init__(self, name: str) -> None:

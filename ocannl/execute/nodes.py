@@ -100,8 +100,9 @@ class Nodes:
         return node
 
     def _merged(self, value: Value, array: ArrayType) -> Node:
-        """The node of a merge buffer: that of the other context, where code here reaches it, or a copy. So is
-        that of this context itself, which code may write before it reads the buffer.
+        """The node of a merge buffer: the other context's own where code here can read its memory, else
+        a copy. A buffer of this context's own memory is a copy, too, as code may write that memory before it
+        reads the buffer.
         """
         others: Nodes = value.merged.context.nodes
         source = others.allocate(value.merged.value, value.merged.is_gradient, array)
@@ -111,7 +112,7 @@ class Nodes:
         return MergeBuffer(self.memory_for(array, f"`{label_of(value)}`"), source)
 
     def new(self, value: Value, is_gradient: bool, array: ArrayType, shape: Shape) -> Node:
-        """A node of its own, with the initial value that there may be."""
+        """A new node, with the initial value of the memory where that has one."""
         node = Node(self.memory_for(array, f"`{label_of(value)}{'.grad' if is_gradient else ''}`"))
         if not is_gradient:
             fill(node, value, shape)

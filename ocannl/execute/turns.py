@@ -15,7 +15,7 @@ _all: WeakSet[Turn] = WeakSet()
 
 
 class Turn:
-    """The turn of who uses the memory of one context. Only where others read it do runs take turns."""
+    """A lock on the memory of one context, which runs take only where other contexts read that memory."""
 
     def __init__(self) -> None:
         self.number = next(_numbers)
@@ -32,8 +32,8 @@ class Turn:
 
 @contextmanager
 def taken(turns: Iterable[Turn]) -> Generator[None]:
-    """A context in which all of these turns are one's own. They are waited for in the order of contexts, so
-    that nobody waits for who waits for it.
+    """A context that holds all of these turns. They are taken in the order of their contexts, so that two
+    runs never wait for each other.
     """
     with ExitStack() as stack:
         for turn in sorted(set(turns), key=lambda turn: turn.number):

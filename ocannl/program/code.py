@@ -64,9 +64,8 @@ class Code(Viewable):
 
 
 class Recording(Code):
-    """The code of an open block. What is made in it belongs to it, at the place where it was made, until
-    `oc.run` gives it another.
-
+    """The code of an open block. Code that is made inside the block belongs to it, at the place where it was
+    made, until `oc.run` gives it another place.
     """
 
     def __init__(self, statements: Iterable[Operation] = (), label: str = "") -> None:
@@ -76,8 +75,8 @@ class Recording(Code):
         self._made: set[Operation] = set()
 
     def add(self, statements: Iterable[Operation], *, made: bool) -> None:
-        """Adds statements, and takes those of them that were made here from where they were made. With
-        `made`, they are being made here.
+        """Adds statements at the end. Those that were made in this block move there from the place where they
+        were made. With `made`, the statements are made in this block now.
         """
         added = list(statements)
         self.take_back(added)

@@ -165,8 +165,8 @@ def stop_gradient(x: TensorLike) -> Tensor:
 def copy(
     x: TensorLike, *, stop: bool = False, once: bool = False, again: bool = False, label: str | None = None
 ) -> Tensor:
-    """The same value and shape, with the same derivative, or as said none: zero, or by `once` an error. What
-    is computed from it, `again`, is computed late.
+    """A copy of a value. Its derivative is that of the value: zero with `stop`, an error with `once`. What
+    is computed from a copy `again` is computed as late as possible.
     """
     value = as_tensor(x).ir_value
     copied = expressions.apply(Arg(0), [value], logic=".", stop=stop, once=once, label=label)

@@ -290,13 +290,13 @@ class Recorder:
 
 
 def _is_shaped_by_uses(op: texpr.TensorOp) -> bool:
-    """Whether the shape of an operation follows from its uses, which are not those of another."""
+    """Whether the shape of an operation follows from its uses alone: equal operations may differ in these."""
     return not values_of(op) or (isinstance(op, UniformOp) and op.like is None)
 
 
 def _is_told_by_operands(op: texpr.TensorOp, own: frozenset[DimTerm], resolve: Resolve) -> bool:
-    """Whether dimensions that only an operation has follow from its operands: those that its result alone has
-    are others where that is used otherwise.
+    """Whether all dimensions that no other operation has occur in the operands. One that occurs in the result
+    alone follows from the uses of the result, in which equal operations may differ.
     """
     if not isinstance(op, texpr.ApplyOp) or op.logic is None or op.dims is None:
         return False

@@ -127,7 +127,7 @@ def _number_or_truth(value: bool, is_truth: bool) -> Value | int:
 
 def number_in(place: Literal["=", "left of @", "right of @"], number: float, other: Value) -> Value:
     """A number that gets its shape from `other`: memory that is set to it, or the other side of a product. In
-    eager mode the same one is the same value, and one that changes each time is data.
+    eager mode, the same number at the same place is one value, and a number that changes becomes data.
     """
     if not is_eager():
         return constant(number)
@@ -146,7 +146,7 @@ def _known_constant(place: tuple[str | Value, ...], number: float) -> Value:
 
 
 def number_for_part(number: float, memory: Value) -> Value:
-    """A number that a part of memory is set to: data in eager mode, where it may be, as parts are others."""
+    """A number that a part of memory is set to. In eager mode it is data where that is possible."""
     is_data = is_eager() and can_be_data(number, [memory])
     return number_data(number, [memory]) if is_data else constant(number)
 

@@ -167,11 +167,6 @@ class NodeReasons:
             yield Line(place, "it is written here")
 
 
-def node_reasons(func: FuncOp, label: str) -> Reasons:
-    """Why a function keeps a node as it does. Raises `OcannlError` where it has no such node."""
-    return NodeReasons(func).of(label)
-
-
 def _made_for(op: Operation) -> Origin:
     """The expression and the line that an operation was made for."""
     for origin in origins(op.location)[:1]:

@@ -15,8 +15,8 @@ class Waiting:
 
 
 def lost_ranks(rank: int, waiting: Mapping[int, Waiting]) -> list[int]:
-    """The ranks for which a rank waits, also through others, that wait for none themselves: in a grid a rank
-    may wait for one that is there, but waits for a lost one.
+    """The ranks that keep a rank waiting and do not wait themselves. The rank may wait for them through
+    others: in a grid, for a rank that is there, but that waits for a lost one.
     """
     seen, rest = {rank}, [rank]
     while rest:

@@ -54,8 +54,8 @@ class MeshMemory:
     def place(
         self, splits: Splits, what: str, stages: tuple[int, ...] = (), *, written: bool = False
     ) -> Sequence[Memory]:
-        """The parts of the ranks of this process. Raises `DeviceError` where another routine has placed it
-        otherwise. What no code writes comes to further stages that read it.
+        """The parts of the ranks of this process. Memory that no code writes can be placed again, for further
+        stages that read it; else, raises `DeviceError` where another routine has placed it otherwise.
         """
         if self.parts and splits == self.splits and not self._is_held(stages, written):
             self._check_stages(stages, what, written)
@@ -115,7 +115,7 @@ class MeshMemory:
         return self.joined([part.read() for part in self.parts])
 
     def joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """The whole of arrays like the parts, which may have further axes before theirs."""
+        """The whole array, given the part of each rank; all of them may have further axes in front."""
         if not self.splits and not self.stages:
             return parts[0].copy()
         outer = parts[0].shape[: parts[0].ndim - len(self.shape)]
@@ -128,7 +128,7 @@ class MeshMemory:
         return self.grid.joined(self.engine.all_parts(parts), splits, (*outer, *self.shape), self.stages)
 
     def shards(self) -> dict[int, tuple[slice, ...]]:
-        """Where in the whole each part is that is not empty, by the lowest rank that has it."""
+        """The place in the whole of each part that is not empty, by the lowest rank that has the part."""
         if (not self.splits and not self.stages) or 0 in self.shape:
             return {0: tuple([slice(0, size) for size in self.shape])}
         others = dict.fromkeys({*self.grid.sizes} - {split.mesh for split in self.splits}, 0)

@@ -20,7 +20,7 @@ Requests: TypeAlias = Sequence[tuple[int, Any]]
 
 @dataclass
 class Elsewhere:
-    """Something that happens outside of MPI, as a request whose `Test` looks whether it is done."""
+    """Work outside of MPI in the form of a request: `Test` says whether it is done."""
 
     is_done: Callable[[], bool]
 
@@ -30,7 +30,7 @@ class Elsewhere:
 
 @dataclass
 class Wait:
-    """A wait of one rank. Shortly before its end it asks all others for what they wait, and those that wait
+    """A wait of one rank. Shortly before the timeout it asks the others what they wait for; those that wait
     answer.
     """
 

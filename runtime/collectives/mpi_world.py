@@ -43,8 +43,8 @@ def _wait_until_all_ranks_start(timeout: float) -> Any:
 
 @cache
 def as_one(mpi: Any) -> Any:
-    """All processes, which an error ends together, told by the first of the ranks that have it; only rank 0
-    prints.
+    """All processes, as MPI's `COMM_WORLD`. An error in one ends all; where several have it, the first
+    tells it. Only rank 0 prints.
     """
     processes = mpi.COMM_WORLD
     rank, before = processes.rank, sys.excepthook

@@ -167,7 +167,7 @@ class RankRun:
             self.args.values[slot] = given.values[slot - self._shift]
 
     def slot(self, given: int) -> int:
-        """The slot of a static index that has another one in the arguments for all ranks."""
+        """The slot of a static index on this rank, given its slot in the arguments for all ranks."""
         return given + self._shift
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:

@@ -52,10 +52,10 @@ def openmp() -> OpenMP | None:
 
 
 def candidates() -> Iterator[str]:
-    """The runtimes that there may be, by paths or names for the system's loader.
+    """The runtimes to try, by paths or names for the system's loader.
 
-    One that others may be beside comes before one that a package has loaded: that has long decided how its
-    threads wait. Any other comes after, and after those that packages will load.
+    First those that may run beside others in one process: how their threads wait can still be chosen. Then
+    those that a package has loaded, those that packages will load, and at last the others of the system.
     """
     yield from system().first
     yield from loaded_libraries()

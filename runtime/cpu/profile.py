@@ -21,8 +21,8 @@ from ocannl.runtime.memory import ArgBlock, bind_call
 
 class Clocked:
     """A scheduled routine that adds up the clock ticks of each step: nest, group, loop or kernel. Those of
-    bodies come first, in the order of the text. Of several stages it is that of a name. With `lines`,
-    debuggers are told the user's lines.
+    bodies come first, in the order of the text. Where a module has several stages, `name` says which. With
+    `lines`, debuggers are told the user's lines.
     """
 
     def __init__(

@@ -14,7 +14,9 @@ MOST_KERNELS = 1 << 12
 
 
 def dependences(runs: Sequence[KernelRun]) -> list[list[int]]:
-    """For each kernel the earlier ones that it waits for, without those for which another of them waits."""
+    """For each kernel the earlier ones that it waits for, transitively reduced: if one of these waits for
+    another, the latter is left out.
+    """
     if len(runs) > MOST_KERNELS:
         return [[number - 1] if number else [] for number in range(len(runs))]
     used: dict[int, list[Use]] = {}

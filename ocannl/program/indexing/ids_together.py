@@ -44,8 +44,8 @@ class IdsTogether:
 
 
 def broadcast_slot(axes: MemoryAxes, names: Sequence[str], sizes: Sequence[int | None]) -> Slot:
-    """The slot of a tensor that is broadcast to axes of some sizes: its axes are the last of them, of an axis
-    that has one position there is that one.
+    """The slot of a tensor that is broadcast to axes of some names and sizes, as in NumPy: its axes are the
+    last of these. An axis of size 1 beside a larger one has the index 0.
     """
     first = len(names) - len(axes.places)
     if first < 0:

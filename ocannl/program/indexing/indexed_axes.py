@@ -142,9 +142,8 @@ def one_of(names: Sequence[str]) -> str:
 
 
 def _where_equal(count: int, neutral: float) -> Term:
-    """The last argument where the first of each of `count` pairs before it equals the second.
-
-    Operands stand in the order of their first use, as they do in text.
+    """`where(a0 == a1 and a2 == a3 and ..., last, neutral)` with `count` comparisons: the operands are in the
+    order of their first use, as in text.
     """
     equal: list[Term] = [App("eq", (Arg(2 * k), Arg(2 * k + 1))) for k in range(count)]
     condition = equal[0]

@@ -26,8 +26,10 @@ BATCH: RowKind = "batch"
 
 
 def with_new_axis(value: Value, at: int) -> Value:
-    """With an axis of size 1 before the axis `at`, in the row of the axis that it follows; in front a batch
-    axis. Behind batch axes alone it is the output axis of numbers, and one more batch axis of ids.
+    """A value with a new axis of size 1 before the axis `at`, counted in the order of memory.
+
+    The new axis is in the row of the axis before it; at the front it is a batch axis. Where all axes before
+    it are batch axes, it is an output axis, or, for ids, which are integers, one more batch axis.
     """
     axes = MemoryAxes(value)
     places, slot = axes.places, axes.slot()
@@ -55,7 +57,7 @@ def _are_ids(value: Value) -> bool:
 
 
 def _shifted(axes: frozenset[int], new: int) -> frozenset[int]:
-    """Axes, counted from the last, where there is a new one, too."""
+    """The numbers of axes, counted from the last, after one was added as number `new`."""
     return frozenset({axis - 1 if axis <= new else axis for axis in axes})
 
 
@@ -67,12 +69,13 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
 
 
 def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
-    """Operands of an operation point by point: their new axes are in the rows of the axes of others that have
-    the same place, counted from the last in the order of memory, and so are other axes where operands have
-    different rows. Shapes that are not known are left out.
+    """Operands of a pointwise operation, with axes moved to other rows so that they line up as in NumPy, from
+    the last on in the order of memory. Operands of unknown shape stay as they are.
 
-    Without new axes, an argument has batch axes only beside batch axes of the same sizes. Warns where data
-    would have to be that.
+    If an operand has new axes, these are moved to the rows of the axes that they stand above, and so are
+    axes in whose rows the operands differ. If none has, an argument of a function whose rows were guessed
+    gets batch axes only beside a value with batch axes only and the same sizes; for other data, a warning
+    says so instead.
     """
     values = [operand for operand in operands if isinstance(operand, Value)]
     if any(value.new_axes for value in values):
@@ -92,8 +95,8 @@ def lined_up_with(memory: Value, source: Value) -> Value:
 
 
 def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
-    """The result of an operation point by point, which has as new axes what is new in all that have it, and a
-    guessed row where that of all is.
+    """Notes at the result of a pointwise operation which of its axes are new, and which rows are guessed: an
+    axis is new if it is so in all operands that have it, and rows are guessed if those of all operands are.
     """
     if any(operand.new_axes for operand in operands):
         new = frozenset[int]().union(*[operand.new_axes for operand in operands])
@@ -128,7 +131,7 @@ def _beside(value: Value, sizes: set[Sequence[int | None]]) -> Value:
 
 
 def _warn_of_pairs(data: _Known) -> None:
-    """The last axis of data is an output axis, which combines with a batch axis of its size to all pairs."""
+    """Warns that data, which end in an output axis, and batch axes of the same sizes give all pairs."""
     sizes, letters = ",".join(map(str, data.sizes)), "b" * len(data.rows)
     warn_at(
         user_location(),
@@ -174,7 +177,7 @@ class _Known:
 
 
 def _known(value: Value) -> _Known | None:
-    """None for what gets its rows by its uses."""
+    """The rows of a value; None where they follow from its uses only."""
     shape = graph.known_shape(value)
     if not is_memory(value) and not all(row.is_closed for row in shape):
         with suppress(ShapeError):
@@ -209,8 +212,9 @@ class _Rows:
             self.at[place] = last = _first([self._wanted(place), last])
 
     def _wanted(self, place: int) -> RowKind:
-        """The row of an axis is that in operands without new axes; else that of what is neither new nor
-        guessed, else that of what is guessed. Of several it is the one that comes first in memory.
+        """The row of an axis of the result. Operands without new axes decide; where there are none that have
+        the axis, those in which it is neither new nor guessed; then those in which it is guessed. Where they
+        differ it is the row that comes first in memory.
         """
         having = [axes for axes in self.operands if -place <= len(axes.rows)]
         old = [axes for axes in having if place in axes.old]

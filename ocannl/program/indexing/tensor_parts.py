@@ -262,8 +262,8 @@ def _with_moving_ids(value: Value, items: list[Item]) -> list[Item]:
 
 
 def _axes_of_ids(ids: IdsTogether) -> list[int]:
-    """How many axes of a part stand in place of each axis that ids choose: all axes of ids, which are those
-    of one shape, stand in place of the first.
+    """The number of axes that take the place of each indexed axis. Ids are broadcast to one shape, whose
+    axes take the place of the first indexed axis; the other indexed axes vanish.
     """
     several = [number for number, slot in enumerate(ids.slots) if slot.axes]
     return [len(ids.names) if [number] == several[:1] else 0 for number in range(len(ids.slots))]

@@ -35,7 +35,6 @@ class WrittenMemory:
         self.writes: dict[SSAValue, Write] = {}
         self.kept: dict[SSAValue, Operation | None] = {}
         """The values that hold for the rest, each with the first write since to memory that it reads."""
-        self.has_expressions = any(isinstance(op, VjpOp | JvpOp) for op in self.ops)
 
     def check(self) -> None:
         """Raises `OcannlError` where a derivative goes to memory that was set, before it in the same code,

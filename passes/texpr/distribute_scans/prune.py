@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation, Region, SSAValue
 
 from ocannl.dialects.ir.op_helpers import block_copied
@@ -30,36 +32,44 @@ def needed_carries(scan: ScanOp) -> set[int]:
 
 def pruned(scan: ScanOp) -> None:
     """Replaces a scan by one without what nothing uses; erases it, if that is all of it."""
-    carried = scan.carried.data
     kept = sorted(needed_carries(scan))
-    results = scan.results[carried:]
+    results = scan.results[scan.carried.data :]
     stacks = [n for n, result in enumerate(results) if result.uses]
-    parent = scan.parent_block()
-    assert parent is not None
-    if not kept and not stacks:
-        scan.detach()
-        scan.erase()
-        return
+    if kept or stacks:
+        _yield_only(scan, kept, stacks)
+        _erase_unused(scan)
+        remaining = [*(scan.results[n] for n in kept), *(results[n] for n in stacks)]
+        arguments = _used_arguments(scan, kept)
+        if len(arguments) == len(scan.arguments) and len(remaining) == len(scan.results):
+            return
+        _replace(scan, kept, arguments, remaining)
+    scan.detach()
+    scan.erase()
+
+
+def _yield_only(scan: ScanOp, carries: Sequence[int], stacks: Sequence[int]) -> None:
+    """Ends the body with some of the values that it yields."""
     yielded = scan.yielded
-    own = [yielded.carries[n] for n in kept], [yielded.stacked[n] for n in stacks]
-    end = YieldOp(*own)
+    end = YieldOp([yielded.carries[n] for n in carries], [yielded.stacked[n] for n in stacks])
     end.location = yielded.location
     scan.block.insert_op_before(end, yielded)
     yielded.detach()
     yielded.erase()
-    _erase_unused(scan)
-    sequences = [n for n, argument in enumerate(scan.sequence_arguments) if argument.uses]
-    captured = [n for n, argument in enumerate(scan.captured_arguments) if argument.uses]
-    arguments = [
-        *(scan.carry_arguments[n] for n in kept),
-        *(scan.sequence_arguments[n] for n in sequences),
-        *(scan.captured_arguments[n] for n in captured),
-    ]
-    if len(arguments) == len(scan.arguments) and len(end.values) == len(scan.results):
-        return
-    inits, pairs = [scan.inits[n] for n in kept], [scan.sequences[n] for n in sequences]
-    outer = [scan.captured[n] for n in captured]
-    remaining: list[SSAValue] = [*(scan.results[n] for n in kept), *(results[n] for n in stacks)]
+
+
+def _used_arguments(scan: ScanOp, carries: Sequence[int]) -> list[SSAValue]:
+    """The arguments of some carries, and all others that are used."""
+    others = [*scan.sequence_arguments, *scan.captured_arguments]
+    return [*(scan.carry_arguments[n] for n in carries), *(argument for argument in others if argument.uses)]
+
+
+def _replace(
+    scan: ScanOp, carries: Sequence[int], arguments: Sequence[SSAValue], remaining: Sequence[SSAValue]
+) -> None:
+    """Puts a scan with some carries, arguments and results in front of another, whose results it replaces."""
+    inits = [scan.inits[n] for n in carries]
+    sequences = [s for s, a in zip(scan.sequences, scan.sequence_arguments, strict=True) if a in arguments]
+    captured = [v for v, a in zip(scan.captured, scan.captured_arguments, strict=True) if a in arguments]
     for argument in reversed(scan.arguments):
         if argument not in arguments:
             scan.block.erase_arg(argument)
@@ -67,21 +77,21 @@ def pruned(scan: ScanOp) -> None:
         scan.index,
         scan.count,
         inits,
-        pairs,
-        outer,
+        sequences,
+        captured,
         [tensor_type(result) for result in remaining],
         Region(block_copied(scan.block, {})),
         reverse=scan.reversed is not None,
         recompute=scan.recompute is not None,
-        going=None if scan.flag is None else kept.index(scan.flag),
+        going=None if scan.flag is None else carries.index(scan.flag),
     )
     made.location = scan.location
+    parent = scan.parent_block()
+    assert parent is not None
     parent.insert_op_before(made, scan)
     for result, new in zip(remaining, made.results, strict=True):
         new.name_hint = result.name_hint
         result.replace_all_uses_with(new)
-    scan.detach()
-    scan.erase()
 
 
 def _erase_unused(scan: ScanOp) -> None:

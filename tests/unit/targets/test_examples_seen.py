@@ -25,7 +25,7 @@ import ocannl as oc
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.processors import processor
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.reasons.node_reasons import node_reasons
+from ocannl.reasons.node_reasons import NodeReasons
 from ocannl.shipping.export import WASM_OPTIONS
 from ocannl.shipping.library import Library, library
 
@@ -85,7 +85,7 @@ def test_every_node_has_reasons_of_the_users_lines(row: str):
     for routine in routines_of(row):
         func = routine._executable.func
         for label in [node.label for node in memory_report(func)]:
-            reasons = node_reasons(func, label)
+            reasons = NodeReasons(func).of(label)
             assert reasons.lines, f"{routine.name}: {label}"
             assert str(reasons.lines[-1].place).startswith(EXAMPLE_FILES), f"{routine.name}: {reasons}"
         for parameter in oc.params(routine.code).values():
