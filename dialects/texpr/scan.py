@@ -188,6 +188,13 @@ class ScanOp(TensorOp, Indexed):
         return None if self.going is None else self.going.data
 
     @property
+    def kind(self) -> str:
+        """Which function of a program makes such a loop."""
+        if self.going is None:
+            return "scan"
+        return "cond" if self.count == Dim(1) else "while_loop"
+
+    @property
     def inits(self) -> tuple[SSAValue, ...]:
         """The values that carries begin with."""
         return tuple(self.operands[: self.carried.data])

@@ -188,7 +188,9 @@ def label_of(value: SSAValue) -> str:
 def operation_name(op: texpr.TensorOp) -> str:
     """The name of an unlabelled expression, by its operation."""
     if isinstance(op, ResultOp):
-        return "scan"
+        op = operation_of(op.scan)
+    if isinstance(op, texpr.ScanOp):
+        return op.kind
     if not isinstance(op, texpr.ApplyOp):
         return op.name.removeprefix("texpr.")
     if op.logic is not None and op.logic.data not in (".", "T"):

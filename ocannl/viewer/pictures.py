@@ -222,6 +222,8 @@ def pictures_of_expressions(
 
 def action_of(op: texpr.TensorOp) -> str:
     """The operator of an expression, after its accumulation: `add= mul`."""
+    if isinstance(op, texpr.ScanOp):
+        return op.kind
     if not isinstance(op, texpr.ApplyOp):
         return op.name.partition(".")[2]
     term = op.term.data

@@ -95,6 +95,10 @@ def describe(op: Operation) -> str:
         case AssignOp():
             at = "" if op.at is None else f"[{users_positions(op.at.data)}]"
             return f"{tensor_name(op.target)}{at} {op.accum_name or ''}= {tensor_name(op.value)}"
+        case ScanOp():
+            return op.kind
+        case ResultOp() if isinstance(op.scan.owner, ScanOp):
+            return op.scan.owner.kind
         case ResultOp() | ArgumentOp():
             return "scan"
         case DataOp():

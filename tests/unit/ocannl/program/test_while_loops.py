@@ -48,6 +48,7 @@ def test_derivatives_go_through_the_iterations_that_ran() -> None:
 def test_a_loop_ends_by_its_condition_or_its_bound(begin: float, most: int, wanted: float) -> None:
     start = oc.param("start", begin, output=[])
     end = oc.while_loop(lambda s: s < 100, lambda s: s * 2, start, most=most)
+    assert end.label == "while_loop"
     found = values_of(end, oc.grad(end, start))
     assert found == [wanted, wanted / begin]
 
@@ -55,6 +56,7 @@ def test_a_loop_ends_by_its_condition_or_its_bound(begin: float, most: int, want
 def test_one_branch_runs() -> None:
     a, flag = oc.param("a", A), oc.data(np.array(1.0), label="flag")
     found = oc.cond(flag, lambda v: {"y": oc.log(v), "n": 2}, lambda v: {"y": v * v, "n": 3}, a)
+    assert found["y"].label == "cond"
     gradient = oc.grad(found["y"].sum(), a)
     ctx = oc.Context()
     step = ctx.compile(found["y"].forward + found["n"].forward + gradient.forward)
