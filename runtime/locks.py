@@ -23,7 +23,8 @@ Passes and code generation run without it. Who holds it may call LLVM, never the
 and it may wait for other threads only where these do not take it.
 """
 
-_llvm_lock = llvm.ffi.lib._lock  # held around every call of LLVM
+llvm_lock = llvm.ffi.lib._lock
+"""Held around every call of LLVM, by llvmlite."""
 
 
 def once(function: Callable[[], T]) -> Callable[[], T]:
@@ -71,14 +72,14 @@ _running = Condition()
 
 def _before_fork() -> None:
     shared.acquire()
-    _llvm_lock.__enter__()
+    llvm_lock.__enter__()
     _running.acquire()
     _running.wait_for(lambda: not _Running.calls)
 
 
 def _after_fork() -> None:
     _running.release()
-    _llvm_lock.__exit__()
+    llvm_lock.__exit__()
     shared.release()
 
 

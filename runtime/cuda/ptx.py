@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels.description import description_text
 from ocannl.lowering.kernels_to_llvm.device import TRIPLE, DeviceModule, kernels_to_device
+from ocannl.runtime.code_generation import all_passes
 from ocannl.runtime.cuda.older_llvm import LATER, for_older_llvm
 from ocannl.runtime.cuda.ptxas import Resources, assemble
 from ocannl.runtime.llvm_parser import parse_llvm
@@ -43,7 +44,9 @@ def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
     is_older = llvm.llvm_version_info < LATER
     parsed = parse_llvm(for_older_llvm(device.text) if is_older else device.text)
     parsed.data_layout = str(machine.target_data)
-    return f"{machine.emit_assembly(parsed)}\n{description_text(device.routines)}"
+    with all_passes(are_on=True):
+        text = machine.emit_assembly(parsed)
+    return f"{text}\n{description_text(device.routines)}"
 
 
 def check_arch(arch: str) -> None:

@@ -10,6 +10,7 @@ from support.native_memory import in_use
 
 from ocannl.passes.analysis.processors import processor
 from ocannl.runtime.cache.object_cache import ObjectCache
+from ocannl.runtime.code_generation import all_passes
 from ocannl.runtime.host import jit
 from ocannl.runtime.host.jit import compile_llvm, emit_assembly, object_key
 from ocannl.runtime.host.processor import host
@@ -98,6 +99,43 @@ def test_wide_vectors_stay_in_registers():
     assert len(fmas) == 28
     assert all("zmm" in line for line in fmas)
     assert not any("zmm" in line and "rsp" in line for line in assembly.splitlines())
+
+
+SUM = """
+define double @sum(ptr %a) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i1, %loop ]
+  %s = phi double [ 0.0, %entry ], [ %s1, %loop ]
+  %p = getelementptr [30 x double], ptr %a, i64 %i
+  %q = getelementptr [70 x double], ptr %a, i64 %i
+  %x = load double, ptr %p
+  %y = load double, ptr %q
+  %z = fadd double %x, %y
+  %s1 = fadd double %s, %z
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, 9
+  br i1 %more, label %loop, label %end
+end:
+  ret double %s1
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "has_all"), [("x86-64-v3", False), ("neoverse-v1", True)])
+def test_passes_are_left_out_on_an_x86_alone(name: str, has_all: bool):
+    """Whatever was emitted before: the options are those of the process."""
+    target = processor(name)
+    machine = jit.new_target_machine(target)
+    found: dict[bool, str] = {}
+    usual: set[str] = set()
+    for is_on in (True, False):
+        with all_passes(is_on):
+            found[is_on] = machine.emit_assembly(jit.parse_llvm(SUM))
+        usual.add(emit_assembly(SUM, target))
+    assert found[True] != found[False]
+    assert usual == {found[has_all]}
 
 
 def test_equal_names_in_two_modules_do_not_meet():
