@@ -17,6 +17,8 @@ from ocannl.dialects.assign.in_flight import check_in_flight
 from ocannl.dialects.assign.node import NodeOp, check_writable
 from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, extremes_within
+from ocannl.dialects.index.dependences import check_own_reads
+from ocannl.dialects.index.images import covers
 from ocannl.dialects.index.linear import (
     POSITION,
     Linear,
@@ -194,8 +196,17 @@ class AccumOp(OwnOperation):
             if not isinstance(value.owner, NodeOp | EmbedOp):
                 raise VerifyException("an operand is a node or an embedded index")
             check_access(self, value, indices, sizes)
+            if value == self.lhs:
+                self._verify_own_read(indices, sizes)
         if self.accum is None:
             check_set_once([*self.lhs_map.data, *(index for _, m in self.ids for index in m)], sizes)
+
+    def _verify_own_read(self, indices: Map, sizes: Mapping[str, int]) -> None:
+        stored = self.lhs_map.data
+        check_own_reads(stored, indices, sizes)
+        own = {name: sizes[name] for index in stored for name in index.names if name in sizes}
+        if self.reset is not None and not covers(stored, own, memref_shape(self.lhs)):
+            raise VerifyException("the node is reset before it is read: read a copy of it")
 
 
 def axes_at_ids(indices: Map, sizes: Sequence[int], ids: int) -> dict[str, int]:

@@ -19,10 +19,11 @@ from ocannl.dialects.ir.op_helpers import OwnOperation, fill, given, operation_d
 from ocannl.dialects.scalar.arrays import check_array
 
 CONSTANT = "constant"
+VIRTUAL = "virtual"
 OWN_MEMORY = ("on_device", CONSTANT)
 KEPT = "kept"
 LARGEST_SIZE = 2**63 - 1
-MEMORY_MODES = ("virtual", "local", *OWN_MEMORY, KEPT)
+MEMORY_MODES = (VIRTUAL, "local", *OWN_MEMORY, KEPT)
 
 
 @located_late
@@ -125,7 +126,12 @@ class NodeOp(OwnOperation):
 
 
 def check_writable(node: SSAValue) -> None:
-    """Raises `VerifyException` for a node that no routine writes."""
+    """Raises `VerifyException` for a node that no routine writes, or that has no memory."""
     owner = node.owner
     if isinstance(owner, NodeOp) and owner.mode.data == CONSTANT:
         raise VerifyException(f"{owner.label.data!r} is {CONSTANT}, which no routine writes")
+    if isinstance(owner, NodeOp) and owner.mode.data == VIRTUAL:
+        raise VerifyException(
+            f"{owner.label.data!r} is {VIRTUAL}, without memory to write: a node whose values are computed "
+            "where they are used is declared `local always_inline`"
+        )

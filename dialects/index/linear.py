@@ -177,9 +177,20 @@ def parse_map(parser: AttrParser, other: OtherName = lambda: None) -> tuple[Line
 
 def parse_optional_map(parser: AttrParser, other: OtherName = lambda: None) -> tuple[Linear, ...] | None:
     indices = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parse_linear(parser, other), " in an index map"
+        parser.Delimiter.SQUARE, lambda: _parse_index(parser, other), " in an index map"
     )
     return None if indices is None else tuple(indices)
+
+
+def _parse_index(parser: AttrParser, other: OtherName) -> Linear:
+    pos = parser.pos
+    index = parse_linear(parser, other)
+    more = parser.parse_optional_punctuation("*") or parser.parse_optional_characters("/")
+    if more or parser.parse_optional_identifier() is not None:
+        parser.raise_error(
+            "an index adds integers, names and integers times names: `2*o + k - 1`", pos, parser.pos
+        )
+    return index
 
 
 def only_index(indices: Sequence[Linear]) -> Linear:

@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
 from ocannl.dialects.assign.node import check_writable
 from ocannl.dialects.index.addresses import Address, flatten
+from ocannl.dialects.index.dependences import check_own_reads
 from ocannl.dialects.index.linear import (
     POSITION,
     Linear,
@@ -170,6 +171,15 @@ class StoreOp(OwnOperation):
         if parent is not None and parent.results:
             raise VerifyException("a store stands directly in a nest")
         check_positions(self)
+        if parent is not None and parent.name == "loops.nest":
+            self._verify_reads_of_points(parent)
+
+    def _verify_reads_of_points(self, nest: Operation) -> None:
+        outside = scope_sizes(nest).keys()
+        for load in nest.walk():
+            if isinstance(load, LoadOp) and load.node == self.node:
+                space = {name: size for name, size in scope_sizes(load).items() if name not in outside}
+                check_own_reads(self.indices.data, load.indices.data, space)
 
 
 def print_access(printer: Printer, op: LoadOp | StoreOp) -> None:

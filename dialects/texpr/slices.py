@@ -153,8 +153,14 @@ def parse_positions(parser: AttrParser) -> Positions:
 def _parse_row(parser: AttrParser) -> RowPositions:
     leading, trailing = list[Position](), list[Position]()
     while parser.parse_optional_punctuation("...") is None:
+        pos = parser.pos
         leading.append(_parse_position(parser))
-        parser.parse_punctuation(",")
+        if parser.parse_optional_punctuation(",") is None:
+            parser.raise_error(
+                "each row has `...`, for its other axes, as in `[2, ... | ... -> ..., 0 to 5]`",
+                pos,
+                parser.pos,
+            )
     while parser.parse_optional_punctuation(",") is not None:
         trailing.append(_parse_position(parser))
     return RowPositions(tuple(leading), tuple(trailing))

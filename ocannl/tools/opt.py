@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -100,6 +101,16 @@ def decoded(data: bytes, name: str, first_line: int) -> str:
         raise InputError(f"{name}:{line}:{column}: the text is not UTF-8: byte 0x{wrong:02x}") from None
 
 
+def is_empty(text: str) -> bool:
+    """Whether a text has blanks and comments only, as what follows the last `// -----` of a file."""
+    return all(not line.strip() or line.lstrip().startswith("//") for line in text.splitlines())
+
+
+OWN_TARGETS = tuple(target.name for target in (LLVMTarget, PTXTarget, MetalTarget, CTarget))
+XDSL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+"""Errors of targets of xDSL at operations that they do not know."""
+
+
 class InputError(Exception):
     """An input that is not text."""
 
@@ -184,6 +195,8 @@ class OptMain(xDSLOptMain):
 
     def _parse_mlir(self, stream: IO[bytes]) -> ModuleOp:
         text = decoded(stream.read(), self.get_input_name(), self._offset + 1)
+        if is_empty(text) and not self.args.no_implicit_module:
+            return ModuleOp([])
         parser = LocatingParser(self.ctx, text, self.get_input_name(), self._offset + 1)
         return parser.parse_module(not self.args.no_implicit_module)
 
@@ -208,7 +221,15 @@ class OptMain(xDSLOptMain):
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
         """The text ends in one newline, as the stages of the Python API do."""
-        return super().output_resulting_program(prog).rstrip("\n") + "\n"
+        try:
+            return super().output_resulting_program(prog).rstrip("\n") + "\n"
+        except XDSL_ERRORS as error:
+            name = parse_spec(self.args.target).name
+            if name in OWN_TARGETS:
+                raise
+            first, *more = str(error).split("\n")
+            why = f": {first}" if first and not more else ""
+            raise UsageError(f"xDSL's target `{name}` does not print this module{why}") from None
 
     def setup_pipeline(self) -> None:
         """Pipelines stand for their passes: `-p cpu`."""
@@ -217,13 +238,20 @@ class OptMain(xDSLOptMain):
         if self.args.target == LLVMTarget.name:
             self.args.target += f"{{cpu={self.args.cpu or cpu.cpu}}}"
 
+        began = time.perf_counter()
+
         def after(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+            nonlocal began
+            if previous is not None and self.args.time_passes:
+                took = 1e3 * (time.perf_counter() - began)
+                print(f"{previous.name}: {took:.2f} ms", file=sys.stderr)
             if not self.args.disable_verify:
                 verify(module)
             if previous is not None and following is not None and self.args.print_between_passes:
                 print(f"// IR after {previous.name}:")
                 Printer(stream=sys.stdout).print_op(module)
                 print("\n")
+            began = time.perf_counter()
 
         text = expand_pipelines(self.args.passes)
         self._check_names(text)

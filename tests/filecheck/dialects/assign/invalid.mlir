@@ -337,3 +337,39 @@ assign.routine @r indices (data.rank = 4) mesh (data = 4) {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: there are 2 axes, and none is number 2 to split
+
+// -----
+
+assign.routine @r {
+  %z = assign.node "z" virtual : memref<4xf32>
+  assign.accum %z[i] = 1 over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: 'z' is virtual, without memory to write
+
+// -----
+
+assign.routine @r {
+  %y = assign.node "y" on_device : memref<4xf32>
+  assign.accum %y[i + 1] = %y[i] over (i = 3)
+}
+
+// CHECK: `assign.accum`: the point i = 1 reads an element that the point i = 0 sets, and points have no order
+
+// -----
+
+assign.routine @r {
+  %y = assign.node "y" on_device : memref<4x4xf32>
+  assign.accum %y[i, j] add= mul(%y[i, k], %y[k, j]) over (i = 4, j = 4, k = 4)
+}
+
+// CHECK: `assign.accum`: the point i = 0, j = 1 reads an element that the point i = 0, j = 0 sets
+
+// -----
+
+assign.routine @r {
+  %y = assign.node "y" on_device : memref<4xf32>
+  assign.accum %y[i] := add(%y[i], 1) over (i = 3)
+}
+
+// CHECK: `assign.accum`: the node is reset before it is read

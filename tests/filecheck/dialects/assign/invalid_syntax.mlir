@@ -113,7 +113,7 @@ assign.routine @r {
 
 // CHECK: assign.accum %x[i*2] = 1.0 over (i = 2)
 // CHECK-NEXT: ^
-// CHECK-NEXT: ']' expected in an index map
+// CHECK-NEXT: an index adds integers, names and integers times names: `2*o + k - 1`
 
 // -----
 

@@ -933,3 +933,18 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: 'x' is constant, which no routine writes
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %s = loops.reduce add (k = 4) : f32 {
+      %l = loops.load %x[k]
+      loops.yield %l
+    }
+    loops.store %s, %x[-i + 3]
+  }
+}
+
+// CHECK: `loops.store`: the point i = 0 reads an element that the point i = 3 sets, and points have no order

@@ -122,7 +122,7 @@ texpr.routine @r {
 
 // CHECK: %y = texpr.apply [i] = %x[2 i] over (i = 4) : !texpr.tensor<4, f32>
 // CHECK-NEXT: ^
-// CHECK-NEXT: ']' expected in an index map
+// CHECK-NEXT: an index adds integers, names and integers times names: `2*o + k - 1`
 
 // -----
 
@@ -133,7 +133,7 @@ texpr.routine @r {
 
 // CHECK: %y = texpr.apply [i] = %x[i*2] over (i = 2) : !texpr.tensor<4, f32>
 // CHECK-NEXT: ^
-// CHECK-NEXT: ']' expected in an index map
+// CHECK-NEXT: an index adds integers, names and integers times names: `2*o + k - 1`
 
 // -----
 
@@ -315,3 +315,12 @@ texpr.routine @r {
 // CHECK: %c = texpr.scan t = 3 carry (%k = %y : !texpr.tensor<2, f32>) each (%e = %x at batch -2147483647 : !texpr.tensor<2, f32>) {
 // CHECK-NEXT: {{\^+}}
 // CHECK-NEXT: a row has at most 1000 axes
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3 | 2, f32>
+  %y = texpr.slice %x at [1, 0] : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: each row has `...`, for its other axes, as in `[2, ... | ... -> ..., 0 to 5]`

@@ -67,7 +67,7 @@ loops.func @kept {
     loops.store %zero, %r[b, h, w, c]
   }
   loops.nest "r" (b = 256, h = 16, w = 16, c = 256) {
-    %1 = loops.load %r[b, h, w, c]
+    %1 = loops.load %r[b, h + 17, w + 17, c]
     loops.store %1, %r[b, h + 1, w + 1, c]
   }
   loops.nest "d reset" (b = 256, h = 34, w = 34, c = 256) {

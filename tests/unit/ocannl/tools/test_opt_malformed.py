@@ -184,10 +184,6 @@ class TestMalformed:
     def test_binary(self, data: bytes, opt: Opt):
         check_report(opt(data))
 
-    def test_nothing(self, opt: Opt):
-        check_report(opt(""))
-        assert opt("builtin.module {\n}\n").code == 0
-
 
 @pytest.mark.parametrize(
     ("text", "told"),
@@ -205,7 +201,7 @@ class TestMalformed:
         ),
         (
             'loops.func @f {\n  %x = assign.node "x" on_device : memref<4xf32>\n  loops.nest "x" (i = 4) {\n'
-            "    %a = loops.reduce add (j = 4) : f32 {\n      %b = loops.load %x[j]\n"
+            "    %a = loops.reduce add (j = 4) : f32 {\n      %b = loops.load %x[i]\n"
             "      %c = arith.mulf %a, %b : f32\n      loops.yield %c\n    }\n"
             "    loops.store %a, %x[i]\n  }\n}",
             "%a is used before its definition",

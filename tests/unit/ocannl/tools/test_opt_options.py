@@ -39,6 +39,23 @@ class TestCommandLine:
         done = opt("", "-p", "cpu{vector_bytes=32}")
         assert "the pipeline `cpu` has no options" in done.err
 
+    @pytest.mark.parametrize("text", ["", "\n", "// nothing\n"])
+    def test_a_text_without_operations(self, text: str, opt: Opt):
+        assert opt(text) == Done(0, "builtin.module {\n}\n", "")
+
+    def test_times_of_passes(self, opt: Opt):
+        done = opt(moons("texpr"), "-p", "infer-shapes,infer-precisions", "--time-passes")
+        assert [line.partition(":")[0] for line in done.err.splitlines()] == [
+            "infer-shapes",
+            "infer-precisions",
+        ]
+
+    @pytest.mark.parametrize("target", ["riscv-asm", "mps"])
+    def test_a_target_of_xdsl_that_does_not_print_it(self, target: str, opt: Opt):
+        done = opt(moons("texpr"), "-t", target)
+        check_report(done)
+        assert f"xDSL's target `{target}` does not print this module" in done.err
+
     def test_a_near_name_is_suggested(self, opt: Opt):
         done = opt("", "-p", "infer-shape")
         check_report(done)
