@@ -21,7 +21,7 @@ from ocannl.train.only_if import only_if
 from ocannl.train.options import Common, LearningRate, check_option
 from ocannl.train.plateau import Plateau
 from ocannl.train.recipes import trained_params
-from ocannl.train.schedules import Schedule
+from ocannl.train.schedules import Schedule, as_rate
 from ocannl.train.update_step import Rule, UpdateStep
 
 MOST_CODES = 16
@@ -52,7 +52,7 @@ class Optimizer(NamesApart):
     def __init__(
         self, name: str, rule: Rule, lr: LearningRate, options: Mapping[str, Any], common: Common
     ) -> None:
-        self.name, self.lr, self.options = name, _plain(lr), _plain_values(options)
+        self.name, self.lr, self.options = name, as_rate(_plain(lr)), _plain_values(options)
         self.groups = {pattern: _plain_values(given) for pattern, given in common.get("groups", {}).items()}
         self.clip_norm, self.clip_value = common.get("clip_norm"), common.get("clip_value")
         self.accumulate, self.ema = _plain(common.get("accumulate", 1)), common.get("ema")
@@ -311,7 +311,8 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in options.items()}
+    plain = {name: _plain(value) for name, value in options.items()}
+    return {name: as_rate(value) if name == "lr" else value for name, value in plain.items()}
 
 
 def _rate(steps: oc.Tensor, lr: LearningRate) -> oc.TensorLike:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from reprlib import repr as short
 from typing import Any, TypeAlias, TypedDict, cast
 
@@ -14,7 +14,7 @@ from ocannl.program.tensor import Expression
 from ocannl.train.plateau import Plateau
 from ocannl.train.schedules import Schedule
 
-LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau
+LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau | Callable[[oc.Tensor], oc.TensorLike]
 
 FLAGS = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay", "maximize")
 SEVERAL = ("betas", "etas", "step_sizes", "ns_coefficients")

@@ -153,7 +153,9 @@ def _rectification(
     longest = 2 / (1 - beta2) - 1
     length = longest - 2 * steps * (1 - of_square) / of_square
     rest = oc.maximum(length - 4, 0) * (length - 2) / length
-    return of_mean, oc.sqrt(longest / ((longest - 4) * (longest - 2)) * rest * of_square), length > 5
+    # With a short memory it is never known, and this may be a division by zero.
+    most = longest / ((longest - 4) * (longest - 2)) if longest > 5 else 0.0
+    return of_mean, oc.sqrt(most * rest * of_square), length > 5
 
 
 def lamb(u: UpdateStep, *, betas: Pair, eps: float, weight_decay: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import isfunction
+from typing import Any
 
 import ocannl as oc
 from ocannl.program.checks import number
@@ -27,6 +29,14 @@ class Schedule(NamesApart):
 
     def __repr__(self) -> str:
         return f"train.{self.description}"
+
+
+def as_rate(lr: Any) -> Any:
+    """A learning rate, in place of a function of the step a schedule."""
+    if not isfunction(lr):
+        return lr
+    function: Callable[[oc.Tensor], oc.TensorLike] = lr
+    return Schedule(lambda step: oc.as_tensor(function(step)), f"Schedule({function.__name__})")
 
 
 def constant(lr: float) -> Schedule:

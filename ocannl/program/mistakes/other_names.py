@@ -272,14 +272,21 @@ OF_NN = {
 """Of the blocks."""
 
 OF_TRAIN = {
+    "AveragedModel": "ema= of an optimizer",
+    "ConstantLR": "train.constant",
     "CosineAnnealingLR": "train.cosine",
+    "CosineAnnealingWarmRestarts": "lr=lambda step: train.cosine(0.1, total)(step % total)",
+    "CyclicLR": "lr= of a function of the step",
     "DataLoader": "train.batches",
     "ExponentialLR": "train.exponential",
     "GradScaler": "nothing, bfloat16 needs no scale",
     "LambdaLR": "lr= of a function of the step",
     "LinearLR": "train.linear",
+    "MultiStepLR": "lr= of a function of the step",
     "OneCycleLR": "train.one_cycle",
+    "PolynomialLR": "lr= of a function of the step",
     "ReduceLROnPlateau": "train.plateau",
+    "SequentialLR": "lr=lambda step: oc.where(step < 100, warm(step), train.cosine(0.1, 900)(step - 100))",
     "StepLR": "train.step",
     "SummaryWriter": "train.tensorboard",
     "Trainer": "train.fit",

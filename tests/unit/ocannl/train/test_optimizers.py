@@ -160,7 +160,7 @@ VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("adamw", {"amsgrad": True}, {"betas": (0.8, 0.9), "eps": 1e-6, "lr": 0.03}),
     ("adagrad", {"initial_accumulator_value": 0.2}, {"lr_decay": 0.1}),
     ("nadam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"weight_decay": 0.0}),
-    ("radam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"betas": (0.7, 0.9)}),
+    ("radam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"betas": (0.7, 0.6)}),
 ]
 
 

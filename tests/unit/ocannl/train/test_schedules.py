@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,12 @@ def test_formulas():
         np.testing.assert_allclose(found[name], array, rtol=1e-13, atol=1e-16, err_msg=name)
 
 
-PAIRS = {
+PAIRS: Mapping[str, tuple[Callable[[oc.Tensor], oc.TensorLike], dict[str, Any]]] = {
     "LinearLR": (train.linear(0.1, 50, start=1 / 3, end=1), {"total_iters": 50}),
     "StepLR": (train.step(0.1, 30), {"step_size": 30}),
     "ExponentialLR": (train.exponential(0.1, 0.97), {"gamma": 0.97}),
     "CosineAnnealingLR": (train.cosine(0.1, 100, minimum=0.01), {"T_max": 100, "eta_min": 0.01}),
+    "CosineAnnealingWarmRestarts": (lambda step: train.cosine(0.1, 10)(step % 10), {"T_0": 10}),
     "OneCycleLR": (train.one_cycle(0.1, 100), {"max_lr": 0.1, "total_steps": 100, "cycle_momentum": False}),
 }
 
@@ -60,7 +62,9 @@ def test_against_pytorch(name: str):
         wanted.append(theirs.get_last_lr()[0])
         if len(wanted) < 100:
             theirs.step()
-    np.testing.assert_allclose(rates(ours), wanted, rtol=1e-12, atol=1e-15)
+    schedule = train.sgd(ours).lr
+    assert isinstance(schedule, train.Schedule)
+    np.testing.assert_allclose(rates(schedule), wanted, rtol=1e-12, atol=1e-15)
 
 
 def test_one_cycle():
@@ -135,3 +139,10 @@ def test_schedules_say_what_they_are():
     assert repr(train.sgd(train.step(0.1, 30))).startswith(
         "train.sgd(lr=train.step(0.1, step_size=30, gamma=0.1), momentum=0.0"
     )
+
+    def falling(step: oc.Tensor) -> oc.Tensor:
+        return 0.1 / (step + 1)
+
+    optimizer = train.sgd(falling, groups={"*.b": {"lr": falling}})
+    assert repr(optimizer).startswith("train.sgd(lr=train.Schedule(falling), momentum=0.0")
+    assert isinstance(optimizer.groups["*.b"]["lr"], train.Schedule)
