@@ -33,7 +33,7 @@ from ocannl.functions.bound import Bound
 from ocannl.functions.debugging import debugged
 from ocannl.functions.differentiable import Differentiable
 from ocannl.functions.lowered import Lowered
-from ocannl.functions.methods import method_of
+from ocannl.functions.methods import instance_of, method_of
 from ocannl.functions.padding import Counts, marked_axes, zero_padded
 from ocannl.functions.trace import Trace, trace
 from ocannl.program.checks import flag
@@ -62,6 +62,9 @@ Array = NDArray[Any]
 
 class Function(Differentiable, Exclusive, Viewable):
     """A function of arrays, made by `oc.function`."""
+
+    _owner: type | None = None
+    """The class whose attribute it is."""
 
     def __init__(
         self,
@@ -125,6 +128,9 @@ class Function(Differentiable, Exclusive, Viewable):
             self._running = False
 
     def _call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        method = self._method(args)
+        if method is not None:
+            return method(*args[1:], **named)
         if _has_tensors(args, named):
             return self._inlined(args, named)
         signature, arrays = self.signature_of(args, named)
@@ -183,6 +189,9 @@ class Function(Differentiable, Exclusive, Viewable):
             function, self._given_context, axes, static, name, self.memory, check_nans=self.check_nans
         )
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner = owner
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method, each object has a function of its own, without the argument that is the object. Of an
         object without `__dict__` that is an argument, which has to be static.
@@ -190,6 +199,19 @@ class Function(Differentiable, Exclusive, Viewable):
         if instance is None:
             return self
         return method_of(instance, self, lambda: self._of(instance)) or types.MethodType(self, instance)
+
+    def _method(self, args: Sequence[Any]) -> Function | None:
+        """The method of the instance with which the arguments begin, of a method that is asked for by its
+        class. Raises `ArgumentError` where there is no instance.
+        """
+        if (
+            self._owner is None
+            or "self" in self.static
+            or next(iter(self.parameters.parameters), "") != "self"
+        ):
+            return None
+        instance = instance_of(self._owner, self.name, args)
+        return method_of(instance, self, lambda: self._of(instance))
 
     def _of(self, instance: object) -> Function:
         own = next(iter(self.parameters.parameters), "")
@@ -201,6 +223,7 @@ class Function(Differentiable, Exclusive, Viewable):
         """The signature of a call, and its arguments as arrays. Raises `ArgumentError` for arguments that the
         function does not take.
         """
+        self._method(args)
         try:
             given = self.parameters.bind(*args, **named)
         except TypeError as error:

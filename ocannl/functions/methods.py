@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
+
+from ocannl.program.errors import ArgumentError
 
 T = TypeVar("T")
 
@@ -24,6 +26,18 @@ class Methods:
 
 def _none() -> None:
     pass
+
+
+def instance_of(owner: type, name: str, args: Sequence[object]) -> object:
+    """The instance with which the arguments of a method begin that is asked for by its class. Raises
+    `ArgumentError` where there is none.
+    """
+    if args and isinstance(args[0], owner):
+        return args[0]
+    of = owner.__name__
+    raise ArgumentError(
+        f"{name} is a method of an instance, as `{of}(...).{name}`, and was called as `{of}.{name}`"
+    )
 
 
 def method_of(instance: object, function: object, make: Callable[[], T]) -> T | None:

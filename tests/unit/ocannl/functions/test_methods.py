@@ -8,6 +8,7 @@ import pickle
 from weakref import ref
 
 import numpy as np
+import pytest
 from support.tensors import param
 
 import ocannl as oc
@@ -43,6 +44,16 @@ def test_methods():
     x = np.ones(1)
     assert (one.predict(x), other.predict(x), one.twice(x)) == (3, 5, 6)
     assert one.predict is one.predict
+    assert Model.predict(one, x) == 3
+    for wrong in (
+        lambda: Model.predict(x),
+        lambda: Model.predict.lower(x),
+        lambda: Model.predict(oc.data(x)),
+    ):
+        with pytest.raises(
+            oc.ArgumentError, match=r"`Model\(...\).predict`, and was called as `Model.predict`"
+        ):
+            wrong()
     assert [*oc.state(one.predict)] == ["w"]
     np.testing.assert_array_equal(oc.grad(one.predict)(x), [3.0])
     copied = copy.copy(one)
