@@ -169,7 +169,8 @@ class Block(WithFunction, Generic[Q, R]):
     @property
     def title(self) -> str:
         """How it was configured, on one line."""
-        name = str(self.configuration or self.function.__name__.strip("<>"))
+        own = getattr(self.function, "__name__", type(self.function).__name__)
+        name = str(self.configuration or own.strip("<>"))
         return f"{name} frozen" if self.frozen else name
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from ocannl.dialects import texpr
 from ocannl.program.blocks.closures import rebuilt, variables_of
+from ocannl.program.errors import ArgumentError
 from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value, value_of
@@ -72,14 +73,14 @@ def parts_of(function: Function) -> dict[str, Any]:
 
 
 def _variables(function: Function) -> Iterator[tuple[str, Any]]:
-    helpers: list[Function] = []
-    for name, value in variables_of(function).items():
-        if _is_helper(value, function):
-            helpers.append(value)
-        elif _is_part(value):
-            yield name, value
-    for helper in helpers:
-        yield from _variables(helper)
+    helpers: list[Function] = [function]
+    for one in helpers:
+        for name, value in variables_of(one).items():
+            if _is_helper(value, one):
+                # A function may use itself, and two each other.
+                helpers += [] if value in helpers else [value]
+            elif _is_part(value):
+                yield name, value
 
 
 def _is_helper(value: Any, function: Function) -> bool:
@@ -101,12 +102,18 @@ def _is_part(value: Any) -> bool:
     return (isinstance(value, Tensor) or callable(value)) and bool(memory_of(value))
 
 
-def changed(function: Function, change: Change) -> Function:
-    """The function with other values for its parts, and for those of its helpers."""
-    changes: dict[str, Any] = {}
+def changed(function: Function, change: Change, within: tuple[Function, ...] = ()) -> Function:
+    """The function with other values for its parts, and for those of its helpers. Raises `ArgumentError` for
+    one that calls itself.
+    """
+    within, changes = (*within, function), dict[str, Any]()
     for name, value in variables_of(function).items():
+        if any(value is one for one in within):
+            raise ArgumentError(
+                f"`{name}` calls itself: its parts are not changed; make it an object with a `__call__`"
+            )
         if _is_helper(value, function):
-            changes[name] = changed(value, change)
+            changes[name] = changed(value, change, within)
         elif _is_part(value):
             changes[name] = _each(value, change)
     changes = {name: new for name, new in changes.items() if new is not variables_of(function)[name]}

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+from ocannl.program.blocks.attributes import attributes_of, call_of, with_attributes
+
 
 class WithVariables(ABC):
     """A callable that is not a function of Python's, and says what it uses."""
@@ -24,16 +26,15 @@ class WithVariables(ABC):
 def variables_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The variables from outside that a function uses and that have a value, by name: those that it closes
     over, of a method also attributes of its object, and of a user's module the global ones, without functions
-    of other modules.
+    of other modules. An object that is called is its method `__call__`.
     """
     if isinstance(function, WithVariables):
         return function.variables()
     if isinstance(function, MethodType):
-        own = getattr(function.__self__, "__dict__", {})
-        names = function.__code__.co_names if isinstance(function.__func__, FunctionType) else ()
-        return {name: own[name] for name in names if name in own} | variables_of(function.__func__)
+        return attributes_of(function) | variables_of(function.__func__)
     if not isinstance(function, FunctionType):
-        return {}
+        call = call_of(function)
+        return {} if call is None else variables_of(call)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     closed = {name: cell.cell_contents for name, cell in cells if cell != CellType()}
     if function.__module__.startswith("ocannl."):
@@ -93,6 +94,14 @@ def rebuilt(function: Callable[..., Any], changes: Mapping[str, Any]) -> Callabl
     """The function with other values for some of its variables; it shares the rest."""
     if isinstance(function, WithVariables):
         return function.rebuilt(changes)
+    if isinstance(function, MethodType):
+        own = attributes_of(function)
+        of_function = {name: new for name, new in changes.items() if name not in own}
+        changed = with_attributes(function.__self__, {n: new for n, new in changes.items() if n in own})
+        return MethodType(rebuilt(function.__func__, of_function), changed)
+    call = call_of(function)
+    if call is not None:
+        return with_attributes(function, changes)
     assert isinstance(function, FunctionType)
     code = function.__code__
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
