@@ -157,7 +157,14 @@ def _one_name(error: ShapeConflict, op: Operation, sides: Sequence[Side]) -> str
     if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
         return None
     sizes = {side.size for side in sides}
-    if None in sizes or len(sizes) < 2 or not error.reason.endswith(" differ"):
+    if not error.reason.endswith(" differ"):
+        return None
+    slots = parse_spec(op.logic.data).operands
+    if sizes & {None, 1} and any(row.var is not None for slot in slots for row in slot.rows):
+        return (
+            "a row variable is the same axes in all slots of a spec; `*` broadcasts, and its sum is one loop"
+        )
+    if None in sizes or len(sizes) < 2:
         return None
     joined = next((word for word in op.logic.data.partition("=>")[2].split() if "^" in word), None)
     if joined is not None:

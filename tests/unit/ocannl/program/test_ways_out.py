@@ -28,6 +28,11 @@ MISTAKES = [
     ),
     ("nn.conv2d(out_channels=8, kernel_size=3)(image[0, 0])", "\n  image[0, 0]: 3    (it has no batch axes)"),
     (
+        "oc.einsum('...|d; ...|d => ...|', x[:1], x)",
+        "is the same axes in all slots of a spec; `*` broadcasts",
+    ),
+    ("oc.einsum('...t|d; ...t|d => ...t|', x[None], x)", "a row variable is the same axes in all slots"),
+    (
         "oc.export(oc.Context.cpu().compile(x.sum()), 'model.exe')",
         "the suffix `.exe` of model.exe says no kind of file: a library ends in .o, .obj, .c, .so",
     ),
