@@ -316,6 +316,7 @@ def _plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rate(steps: oc.Tensor, lr: LearningRate) -> oc.TensorLike:
-    if isinstance(lr, Schedule):
-        return lr(steps - 1)
-    return lr.rate if isinstance(lr, Plateau) else lr
+    rate = as_rate(lr)
+    if isinstance(rate, Schedule):
+        return rate(steps - 1)
+    return rate.rate if isinstance(rate, Plateau) else rate
