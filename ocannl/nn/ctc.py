@@ -56,7 +56,7 @@ def ctc(
     loss = states.loss(reached, lengths)
     loss = oc.where(loss > -NEVER / 2, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":
-        loss = loss / oc.maximum(lengths, 1)
+        loss = loss / (lengths if isinstance(lengths, int) else oc.maximum(lengths, 1))
     return reduced(loss, reduction).named("ctc")
 
 
