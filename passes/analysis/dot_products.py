@@ -10,7 +10,7 @@ from functools import cached_property
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.index.memref import memref_shape
+from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.dot_instructions import (
     DOT_FEATURES,
@@ -23,6 +23,7 @@ from ocannl.dialects.loops.values import address_of
 from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.nests import names_in, variable_sizes
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.tile_cost import rows_that_stay
 
 # The operations of a sum of products.
 PRODUCT = (LoadOp, arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.MulfOp, arith.MuliOp, YieldOp)
@@ -63,10 +64,14 @@ class DotTile:
     cycles: float
 
     @staticmethod
-    def of(instruction: DotInstruction, target: TargetDescription) -> DotTile:
+    def of(instruction: DotInstruction, target: TargetDescription, apart: int = 0) -> DotTile:
+        """The tile for rows that are read where they are, so many bytes apart; 0 for those of a copy. Of
+        vectors, it has no more of them than the first-level cache holds at a time.
+        """
         if instruction.on_tiles:
             return DotTile(2 * TILE, 2 * TILE, TILE, STEP_CYCLES)
         rows = (target.vector_registers - BESIDE) // 2
+        rows = min(rows, rows_that_stay(apart, target)) if apart else rows
         ports = instruction.ports or target.fma_ports
         return DotTile(rows, 2 * target.vector_bytes // WORD, 1, 2 * rows / ports)
 
@@ -156,9 +161,12 @@ def find_dot_product(nest: NestOp, target: TargetDescription) -> DotProduct | No
 
 
 def vector_cycles(found: DotProduct, target: TargetDescription) -> float:
-    """The fewest cycles in which vector instructions add up as many products."""
+    """The fewest cycles in which vector instructions add up as many products, of copies of the operands that
+    widen them.
+    """
     lanes = target.vector_bytes // WORD
-    return math.prod(found.sizes.values()) / (lanes * target.fma_ports)
+    copies = PAIRS * (copied_elements(found.left) + copied_elements(found.right))
+    return math.prod(found.sizes.values()) / (lanes * target.fma_ports) + copies
 
 
 def candidates(nest: NestOp, reduction: ReduceOp, target: TargetDescription) -> Iterator[DotProduct]:
@@ -185,12 +193,14 @@ def candidates(nest: NestOp, reduction: ReduceOp, target: TargetDescription) -> 
         instruction = next((dot for dot in known if dot.features & target.features), None)
         if instruction is None:
             continue
-        tile = DotTile.of(instruction, target)
+        address, bytes = address_of(loads[left]), element_bytes(loads[left].node)
         for row in sorted((own & names[left]) - names[right] - clashing):
             for column in sorted((own & names[right]) - names[left] - clashing):
                 is_scattered = any(1 not in (stride(row), stride(column)) for stride in strides)
                 for k in sorted(names[left] & names[right] & set(reduction.space.names)):
                     operands = reduction, loads[left], loads[right]
+                    apart = address.stride(row) * bytes if address.stride(k) == 1 else 0
+                    tile = DotTile.of(instruction, target, apart)
                     found = DotProduct(*operands, row, column, k, instruction, tile, sizes, is_scattered)
                     if sizes[k] >= instruction.depth and fits(found):
                         yield found

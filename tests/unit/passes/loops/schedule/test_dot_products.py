@@ -135,6 +135,19 @@ def test_bf16_on_vectors_where_these_multiply_more_numbers_than_of_f32(monkeypat
     assert instructions(scheduled(text, "znver5")) == set()
 
 
+def test_few_rows_whose_weights_vectors_of_f32_would_copy(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dot_products, "PAYS", PAYS)
+    text = product({"b": 8, "o": 4096, "k": 4096}, w="o, k")
+    assert instructions(scheduled(text, "znver4")) == {"vdpbf16ps"}
+
+
+@pytest.mark.parametrize(("k", "types", "rows"), [(2048, "bf16", 8), (2080, "bf16", 13), (4096, "i8", 8)])
+def test_rows_that_meet_in_few_sets_of_a_cache_are_as_many_as_it_holds(k: int, types: str, rows: int):
+    module = scheduled(product({"b": 64, "o": 64, "k": k}, w="o, k", types=(types, types)), "znver4")
+    found = [nest.schedule.data for nest in nests(the_func(module)) if nest.schedule is not None]
+    assert max(schedule.rows[1] for schedule in found if schedule.dot and schedule.rows) == rows
+
+
 def test_a_copy_serves_all_products_until_its_source_is_written():
     first = product({"b": 64, "o": 64, "k": 64})
     head, tail = first.split('loops.nest "y"')
