@@ -61,7 +61,7 @@ LOOPS: list[Callable[[oc.Tensor], oc.Tensor]] = [
     lambda x: oc.while_loop(lambda c: c.sum() < 50, lambda c: 2 * c + 1, oc.relu(x), most=20),
     lambda x: oc.cond(x.sum() > 0, lambda a: 2 * a, lambda a: a - 1, x),
     lambda x: oc.cond(x.sum() < 0, lambda a: 2 * a, lambda a: a - 1, x),
-    lambda x: nn.ctc(nn.log_softmax(x), oc.data([1, 2], axes="b")),
+    lambda x: nn.ctc(nn.log_softmax()(x), oc.data([1, 2], axes="b")),
 ]
 
 
