@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from support.spec_meaning import (
+from support.spec_meaning import points, spaces
+from support.written_specs import (
     Affine,
     Anything,
     Axis,
@@ -21,8 +22,6 @@ from support.spec_meaning import (
     RowName,
     Slot,
     names_of,
-    points,
-    spaces,
 )
 
 LETTERS = ("a", "b", "c", "d", "e", "f", "g", "é")

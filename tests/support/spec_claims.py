@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 from support.spec_cases import cases, chosen_cases, givens, is_said_by, memory_cases, sized_cases
-from support.spec_meaning import ACCUMULATIONS, Array, Case, Slot, choose, evaluate, pullback
+from support.spec_meaning import ACCUMULATIONS, Array, choose, evaluate, pullback
+from support.written_specs import Case, Slot
 
 import ocannl as oc
 

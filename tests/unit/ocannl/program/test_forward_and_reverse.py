@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.derivatives import data, letters, value, values
 from support.operators import BELOW_ONE, FLOAT_OPERATORS, POSITIVE
 from support.spec_cases import sized_cases
-from support.spec_meaning import Case
 from support.tensor_programs import Program, axes_of, programs
 from support.tensors import Array, total
+from support.written_specs import Case
 
 import ocannl as oc
 from ocannl.program.tensor_functions.operators import PUBLIC_NAMES

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from support.spec_cases import sized_cases
-from support.spec_meaning import Case
+from support.written_specs import Case
 from xdsl.ir import Operation
 
 import ocannl as oc

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from support.spec_claims import CLAIMS, SOME, Place
-from support.spec_meaning import Axis
+from support.written_specs import Axis
 
 import ocannl as oc
 from ocannl.dialects.shapes import spec
