@@ -35,6 +35,7 @@ _HINTS = {
     "-": "`-` stands before a reversed dimension, as in `o + -k`; did you mean `->`?",
     ".": "a row variable is written `...` or `..name..`",
     ":": "`:` means nothing here; slots are separated by `;`",
+    "(": "parentheses mean nothing here; `(h d)` of einops is `h&d`, and a size is given by name: h=8",
 }
 
 
@@ -157,6 +158,12 @@ class _Parser:
             return f"operands are separated by `;`, and the result comes after `=>`: here `{own}`"
         return "a comma is missing between two axes"
 
+    def _arrow_missing(self) -> str:
+        """Of a slot that goes on with `|`: it has two, or is of several operands with commas between them."""
+        if "=>" not in self.text:
+            return "operands are separated by `;`, and the result comes after `=>`"
+        return "`|` stands once, after the batch row and before `->`"
+
     def _right_form(self) -> str:
         """The form of a spec; for one of NumPy's, that spec as it is written here."""
         foreign = re.fullmatch(r"\s*([a-zA-Z,\s]+)->([a-zA-Z\s]*)", self.text)
@@ -193,7 +200,7 @@ class _Parser:
             self._expect("|", "`|` stands once, after the batch row and before `->`")
         if "->" in kinds:
             input = self._row("input")
-            self._expect("->", "`|` stands once, after the batch row and before `->`")
+            self._expect("->", self._arrow_missing())
         output = self._row("output")
         if self._next.kind not in _ENDS_OF_SLOT:
             form = "a slot is `batch | input -> output`, and the result comes after `=>`"
@@ -281,7 +288,11 @@ class _Parser:
     def _factor(self, place: RowName) -> Name | RowPart:
         if self._next.kind == "row":
             return RowPart(self._row_name(place))
-        return Name(self._take_one_of(("name",), "`&` multiplies names and row variables").text)
+        return Name(
+            self._take_one_of(
+                ("name",), "`&` multiplies names and row variables: a size is given by name, as n=2"
+            ).text
+        )
 
     def _affine(self) -> Affine | Name:
         start = self._next

@@ -233,6 +233,8 @@ class Context(OfThisProcess, TensorMemory):
 
         Raises `ShapeError` and `SpecError` where shape inference fails.
         """
+        if isinstance(code, list | tuple):
+            raise ArgumentError("a list of code is added up in order: `one + other`, or `sum(codes)`")
         if not isinstance(code, Code):
             tensor = as_tensor(code)
             code = computing(tensor.ir_value, tensor.label)

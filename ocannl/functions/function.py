@@ -19,6 +19,7 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute import trace as execute_trace
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.exclusive import Exclusive
+from ocannl.execute.of_this_process import OfThisProcess
 from ocannl.functions.arguments import (
     LeafType,
     Signature,
@@ -60,7 +61,7 @@ STATIC = object()
 Array = NDArray[Any]
 
 
-class Function(Differentiable, Exclusive, Viewable):
+class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
     """A function of arrays, made by `oc.function`."""
 
     _owner: type | None = None

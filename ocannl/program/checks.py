@@ -24,6 +24,13 @@ def whole(value: object) -> int | None:
         return None
 
 
+def way_to_be_static(value: object) -> str:
+    """How an argument of a function is an integer, where `value` is a tensor."""
+    if isinstance(value, bool | int | float | str) or not hasattr(value, "ir_value"):
+        return ""
+    return "; an argument that Python itself has to know is named in oc.function(static=[...])"
+
+
 def integer(value: object, what: str, least: int | None = 0) -> int:
     """`value` as an int; `what` names it in messages.
 
@@ -32,7 +39,7 @@ def integer(value: object, what: str, least: int | None = 0) -> int:
     """
     number = whole(value)
     if number is None:
-        raise ArgumentError(f"{what} is an integer, found {value!r}")
+        raise ArgumentError(f"{what} is an integer, found {value!r}{way_to_be_static(value)}")
     if least is not None and number < least:
         raise ArgumentError(f"{what} is at least {least}, found {number}")
     if least is not None and number > LARGEST:

@@ -15,10 +15,16 @@ from ocannl.program.location import here, users_text
 from ocannl.program.retracing import is_tracing
 
 
-def _converted(text: str) -> str:
-    """The tensor in a conversion: `x` of `float(x)` and of `x.item()`."""
-    found = re.fullmatch(r"[\w.]+\((.*)\)|(.*)\.\w+\(\)", text)
-    return text if found is None else found[1] or found[2]
+def _way_out(text: str) -> str:
+    """Advice in place of a conversion: `x` for `float(x)` and `x.item()`, for `np.dot(x, y)` another
+    function.
+    """
+    if method := re.fullmatch(r"(.*)\.\w+\(\)", text):
+        return f"write `{method[1]}`, the tensor"
+    call = re.fullmatch(r"([\w.]+)\((.*)\)", text)
+    if call is not None and re.search(r"[,\[]", call[2]):
+        return f"{call[1]} is of arrays; functions of `oc`, as oc.einsum and oc.concat, take tensors"
+    return f"write `{text if call is None else call[2]}`, the tensor"
 
 
 class PresentValue:
@@ -47,7 +53,7 @@ class PresentValue:
                 raise
             asked = users_text() or self.label
             message = f"`{asked}` has no value while the function is traced"
-            raise UninitializedError(here(f"{message}: write `{_converted(asked)}`, the tensor")) from None
+            raise UninitializedError(here(f"{message}: {_way_out(asked)}")) from None
 
     def item(self) -> float:
         """The value of one element as a number of Python. Raises `ArgumentError`, which is a `ValueError`, if

@@ -76,7 +76,7 @@ def memory_path(label: str, *, in_scope: bool = True, of: MemoryPath | None = No
     memory has the path of that inside the open scope, so that both are numbered alike.
     """
     if not isinstance(label, str) or not label:
-        raise ArgumentError(f"a parameter is called by a string, found {label!r}")
+        raise ArgumentError(f"memory is called by a string that is not empty, found {label!r}")
     scopes = _open.get() if in_scope else ()
     if of is not None:
         scopes, label = (*scopes, *of.scopes), f"{of.label}.{label}"

@@ -439,6 +439,9 @@ def by_spec(
 ) -> Tensor:
     """`expressions.spec_apply` of tensors, as many as `most`; dimensions are given by name."""
     expressions.check_spec(spec, len(args), most)
+    for name, dim in dims.items():
+        if name not in spec and not (isinstance(dim, Dim) or whole(dim) is not None):
+            raise ArgumentError(f"`{name}` is no argument here, and no name of the spec {spec!r}")
     bound = [*bound_dims(dims).items()]
     operands = [as_tensor(arg).ir_value for arg in args]
     result = expressions.spec_apply(spec, accum, combine, operands, bound, use_padding=use_padding)

@@ -20,7 +20,7 @@ from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPos
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
-from ocannl.program.checks import whole
+from ocannl.program.checks import way_to_be_static, whole
 from ocannl.program.dtypes import element_of, is_integer
 from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError, PositionError
@@ -210,7 +210,9 @@ def _position(item: Item, axes: MemoryAxes, place: Place) -> Position:
         size = axes.known_size(place)
         span = range(*item.indices(size))
     except (TypeError, ValueError):
-        raise ArgumentError(f"the ends of a slice are integers, and its step is not 0: {item}") from None
+        ends: list[object] = [item.start, item.stop, item.step]
+        way = "".join(dict.fromkeys(map(way_to_be_static, ends)))
+        raise ArgumentError(f"the ends of a slice are integers, and its step is not 0: {item}{way}") from None
     return None if span == range(size) else Range(span.start, len(span), span.step)
 
 

@@ -77,11 +77,11 @@ class RowRules:
     def run_eq(self, rule: RowEq) -> None:
         """Raises `ShapeConflict`, `RankCycle`."""
         left, right = self.store.row(rule.left), self.store.row(rule.right)
+        if left.var is None and right.var is None and left.known != right.known:
+            raise self._conflict(rule, OTHER_COUNTS)
         if max(left.known, right.known) > MOST_AXES:
             raise self._cycle(rule)
         if left.var is None and right.var is None:
-            if left.known != right.known:
-                raise self._conflict(rule, OTHER_COUNTS)
             self._pair_eq(rule, left.axes, right.axes, range(left.known))
         elif left.var is None or right.var is None:
             self._equate_with_closed(rule, left, right)

@@ -163,6 +163,7 @@ def check_spec(
                 )
         if isinstance(axis, Affine):
             for term in axis.terms:
+                _check_coefficient(term, spec)
                 coefficient_of(term, dims, known)
         if isinstance(axis, Product):
             for part in axis.factors:
@@ -176,6 +177,16 @@ def check_spec(
     if unread:
         raise SpecError(
             f"operand {min(unread) + 1} of {text!r} is in no part of a concatenation that the result has"
+        )
+
+
+def _check_coefficient(term: Term, spec: Spec) -> None:
+    """Raises `SpecError` for a coefficient whose name an axis has, too."""
+    name = term.coefficient
+    if isinstance(name, str) and any(name in names_of(axis) for axis in axes_of(spec)):
+        raise SpecError(
+            f"`{name}` is the coefficient of `{term}`, and an axis: rename one; the product of two axes is "
+            f"`{name}&{term.name}`"
         )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +20,23 @@ MISTAKES = [
     ("nn.mlp(hid_dims=16, out_dim=2)", "`hid_dims` of mlp is of type Sequence[int], found 16: write [16]"),
     ("oc.concat([x, x])", 'found list; it stands before the operands, as in oc.concat("b | i; b | j => b'),
     ("oc.einsum('i j, j k -> i k', x, x)", "comes after `=>`: here `i j; j k => i k`"),
+    (
+        "oc.einsum('b | i, i | j -> b | j', x, x)",
+        "operands are separated by `;`, and the result comes after `=>`",
+    ),
+    (
+        "oc.einsum('b | (h d) => b h | d', x, h=3)",
+        "`(h d)` of einops is `h&d`, and a size is given by name: h=8",
+    ),
+    ("oc.einsum('b | 2&d => b | d', x)", "a size is given by name, as n=2"),
+    ("oc.einsum('b | h*d => b h | d', x, h=3)", "the product of two axes is `h&d`"),
+    ("oc.einsum('b | d => b', x, optimize=True)", "`optimize` is no argument here, and no name of the spec"),
+    ("oc.einsum('x' * 99 + '| d => d', x)", "has 99 batch axes, `x` has 1"),
+    ("oc.Context.cpu().compile([x.forward])", "a list of code is added up in order: `one + other`"),
+    ("oc.data([1.0], label=3)", "memory is called by a string that is not empty, found 3"),
+    ("oc.function(lambda n: x[:n])(2)", "an argument that Python itself has to know is named in oc.function"),
+    ("oc.function(lambda n: x.reshape(n, -1))(5)", "an argument that Python itself has to know is named"),
+    ("copy.deepcopy(oc.function(lambda t: t))", "a function is neither copied nor pickled"),
     ("train.sgd_update(x.sum(), lr=0.1)", "there is no argument `lr`; did you mean `learning_rate`?"),
     ("train.adam(learning_rate=0.1)", "adam has no option `learning_rate`; its options are lr, betas,"),
     ("train.adam(learning_rate=0.1)", "did you mean `lr`?"),
@@ -44,7 +63,21 @@ def test_mistakes(program: str, message: str):
     x = oc.data(np.zeros((10, 3), np.float32), label="x")
     image = oc.data(np.zeros((4, 4, 3), np.float32), label="image")
     with pytest.raises(oc.OcannlError, match=re.escape(message)):
-        eval(program, {"oc": oc, "nn": nn, "train": train, "x": x, "image": image})
+        eval(program, {"oc": oc, "nn": nn, "train": train, "copy": copy, "x": x, "image": image})
+
+
+@pytest.mark.parametrize(
+    ("function", "way"),
+    [
+        (lambda t: oc.data(np.dot(t, t)), "np.dot is of arrays; functions of `oc`, as oc.einsum and"),
+        (lambda t: oc.data(t.sum().numpy()), "write `t.sum()`, the tensor"),
+        (lambda t: oc.data(float(t.sum())), "write `t.sum()`, the tensor"),
+        (lambda t: oc.data(np.asarray(t)), "write `t`, the tensor"),
+    ],
+)
+def test_values_that_a_traced_function_has_not(function: Callable[[oc.Tensor], oc.Tensor], way: str):
+    with pytest.raises(oc.UninitializedError, match=re.escape(way)):
+        oc.function(function)(1.0)
 
 
 @pytest.mark.parametrize(
