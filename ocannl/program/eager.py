@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from threading import get_ident
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
@@ -96,8 +97,12 @@ class Recorder:
         """The data that values depend on and that can be replaced."""
         self.living: dict[int, _Living] = {}
         self.statements: dict[int, _Living] = {}
-        self.places: dict[Any, list[Value]] = {}
-        """Data by their type, and by where they came from."""
+        self.places: dict[Value, tuple[Any, int]] = {}
+        """Data that can be replaced: their type, where they came from, and their number."""
+        self.free: dict[Any, list[tuple[int, Value]]] = {}
+        """Heaps by type and number of data that nothing depended on when they came there."""
+        self.queued: set[Value] = set()
+        """The data in these heaps."""
         self.users: dict[Value, int] = {}
         """How many handles and statements depend on data that can be replaced."""
         self.given: dict[Value, int] = {}
@@ -242,6 +247,7 @@ class Recorder:
     def _release(self, living: _Living) -> None:
         for each in living.data:
             self.users[each] -= 1
+            self._queue(each)
 
     def waiting(self, keys: Iterable[Key], context: object) -> list[Handle]:
         """The living expressions that read some memory of a context."""
@@ -267,11 +273,24 @@ class Recorder:
     # Data.
 
     def free_place(self, kind: Any) -> Value | None:
-        """Data of a kind that nothing depends on."""
-        for value in self.places.get(kind, ()):
-            if self.users.get(value) == 0 and value not in self.given:
+        """Data of a kind that nothing depends on: the oldest, so that what is done again finds its own."""
+        heap = self.free.get(kind, [])
+        while heap:
+            _, value = heappop(heap)
+            self.queued.discard(value)
+            if self.is_free(value):
                 return value
         return None
+
+    def is_free(self, value: Value) -> bool:
+        return self.users.get(value) == 0 and value not in self.given
+
+    def _queue(self, value: Value) -> None:
+        """Has data found if nothing depends on them."""
+        if value not in self.queued and self.is_free(value):
+            self.queued.add(value)
+            kind, number = self.places[value]
+            heappush(self.free.setdefault(kind, []), (number, value))
 
     def give(self, value: Value) -> None:
         """Keeps data until this thread runs something."""
@@ -282,10 +301,11 @@ class Recorder:
         own = get_ident()
         for value in [value for value, thread in list(self.given.items()) if thread == own]:
             self.given.pop(value, None)
+            self._queue(value)
 
     def add_place(self, kind: Any, value: Value) -> None:
-        """Makes data replaceable, once no handle depends on them."""
-        self.places.setdefault(kind, []).append(value)
+        """Makes data replaceable, once they were given and no handle depends on them."""
+        self.places[value] = kind, len(self.places)
         self.users[value] = 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from support.tensors import Array
 
 import ocannl as oc
 from ocannl import nn
+from ocannl.program.eager import Recorder
 
 
 class TestNumbers:
@@ -45,6 +47,20 @@ class TestNumbers:
         assert compiled == []
         # What a number that is not an integer gives is not an integer.
         np.testing.assert_allclose((n + 0.5).numpy(), [1.5, 2.5, 3.5])
+
+    def test_numbers_of_many_expressions_that_nobody_looks_at(self, compiled: list[str]):
+        """Their data are free when something runs. Which are is not searched for; the oldest are taken."""
+        x, kind = oc.data(np.ones(3)), Recorder.is_free
+        for k in range(60):
+            _ = x * (0.5 * k)
+        for k in (0.7, 0.9):
+            (x * k).numpy()
+        compiled.clear()
+        with patch.object(Recorder, "is_free", autospec=True, side_effect=kind) as asked:
+            for k in range(9):
+                np.testing.assert_array_equal((x * (0.1 * k)).numpy(), np.full(3, 0.1 * k))
+        assert asked.call_count < 9 * 10
+        assert compiled == []
 
     def test_data_of_one_operation_are_apart(self):
         """Ids of two axes, and numbers: none takes the place of another before there is an expression."""
