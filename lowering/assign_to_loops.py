@@ -23,14 +23,13 @@ from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import given
 from ocannl.dialects.ir.origins import derive
-from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import computed_in, is_float, work_type
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.term_lowering import constant
-from ocannl.dialects.scalar.terms import Arg
+from ocannl.dialects.scalar.terms import Arg, Const
 from ocannl.lowering.scalar_body import Body, accumulated, assigned, floats_of
 from ocannl.passes.analysis.names import fresh_label
 from ocannl.passes.analysis.projection import whole
@@ -111,8 +110,7 @@ def accumulates_apart(op: assign.AccumOp) -> bool:
     own = {n: size for n, size in space.items() if n in names}
     if clashing_variables(lhs_map, own):
         return True
-    neutral = SCALAR_OPS[op.accum.data].neutral
-    assert neutral is not None
+    neutral = neutral_number(op.accum.data, element_type(op.lhs))
     return op.reset is not None and math.isinf(neutral) and not covers(lhs_map, own, shape_of(op))
 
 
@@ -132,10 +130,15 @@ def accumulate_apart(
         return assign.AccumOp(target, cells, Combination(Arg(0), (source,), (cells,)), space)
 
     assert op.accum is not None
-    accum = assign.AccumOp(
-        node.result, op.lhs_map.data, op.combination, op.space.data, op.accum.data, op.reset is not None
-    )
-    first = [] if op.reset is not None else [copy(node.result, op.lhs)]
+    neutral = neutral_number(op.accum.data, element_type(op.lhs))
+    resets = op.reset is not None and neutral == neutral_number(op.accum.data, floats_of(op))
+    accum = assign.AccumOp(node.result, op.lhs_map.data, op.combination, op.space.data, op.accum.data, resets)
+    if resets:
+        first: list[assign.AccumOp] = []
+    elif op.reset is not None:
+        first = [assign.AccumOp(node.result, cells, Combination(Const(neutral), (), ()), space)]
+    else:
+        first = [copy(node.result, op.lhs)]
     return node, [*first, accum, copy(op.lhs, node.result)]
 
 

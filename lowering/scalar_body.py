@@ -151,13 +151,13 @@ def accumulated(
         old = body.read(op.lhs, op.lhs_map.data, type, positions)
         result = accumulate(body.builder, accum, old, result)
     if accum in ORDERED:
-        result = bounded(body.builder, accum, result, common)
+        result = bounded(body.builder, accum, result, element_type(op.lhs) if is_float(type) else common)
     return body.stored(result, type, element_type(op.lhs))
 
 
 def bounded(b: ArithBuilder, accum: str, value: SSAValue, element: Attribute) -> SSAValue:
     """A maximum or minimum of nothing as the neutral element of a type with fewer numbers."""
     type = value.type
-    if is_float(type) or neutral_number(accum, element) == neutral_number(accum, type):
+    if neutral_number(accum, element) == neutral_number(accum, type):
         return value
     return accumulate(b, accum, value, constant(b, neutral_number(accum, element), type))

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.precisions import U32, computed_in, integer_range, is_float, is_integer, work_type
+from ocannl.dialects.scalar.small_floats import small_format
 
 OF_TRUTHS: dict[str, type[Operation]] = {"or": arith.OrIOp, "and": arith.AndIOp}
 ORDERED = ("max", "min")
@@ -32,11 +33,16 @@ def accumulated_in(accum: str, element: Attribute) -> Attribute:
 
 
 def neutral_number(accum: str, type: Attribute) -> float:
-    """The number that an accumulation starts from; the extremes of an integer type stand for infinities."""
+    """The number that an accumulation starts from; the extremes of a type without infinities stand for
+    these.
+    """
     neutral = SCALAR_OPS[accum].neutral
     assert neutral is not None
     if not is_integer(type):
-        return neutral
+        format = small_format(type)
+        if format is None or format.infinite or not math.isinf(neutral):
+            return neutral
+        return math.copysign(format.largest, neutral)
     least, most = integer_range(type)
     return least if neutral < least else most if neutral > most else int(neutral)
 

@@ -64,6 +64,13 @@ class Format:
         return ones & ~((1 << (self.fraction - 1)) - 1) if self.infinite else ones
 
     @property
+    def largest(self) -> float:
+        """The greatest number that is not infinite."""
+        tops = (1 << self.fraction) - (1 if self.infinite else 2)
+        exponent = self.bias if self.infinite else self.bias + 1
+        return (1 + tops / (1 << self.fraction)) * 2.0**exponent
+
+    @property
     def is_upper_half(self) -> bool:
         """Whether it is the upper half of an f32."""
         return self.bias == BIAS

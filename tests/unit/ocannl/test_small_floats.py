@@ -384,3 +384,27 @@ def test_copies_of_operands_are_widened_once(dtype: Any):
     text = product.ir("loops", target="x86-64-v4").splitlines()
     (packed, *_) = [line for line in text if '.packed" local' in line]
     assert packed.endswith("xf32>")
+
+
+def test_extremes_of_floats_without_infinities():
+    """Where nothing is accumulated, a maximum has the least number of the type, for there is no infinity."""
+    numbers, least = np.array([1, -2, 3, -4, 2, 2, -1, 0], np.float32), -448.0
+    x = oc.data(numbers.astype(oc.float8_e4m3fn), label="x")
+    ids = oc.data([0, 1, 1, 0, 0, 1, 0, 1], axes="b")
+    nothing = oc.data(numbers.astype(oc.float8_e4m3fn), axes="b")
+    put = np.array([5, 5, *numbers[2:]])
+    expected = {
+        oc.cummax(x): np.maximum.accumulate(numbers),
+        oc.cummin(x): np.minimum.accumulate(numbers),
+        oc.einmax("a => 2^a^1", x): [least, least, *numbers, least],
+        oc.einmin("a => 2*a", x): np.stack([numbers, 0 * numbers - least], 1).ravel(),
+        oc.einmax("a; b => a + b", x, oc.data(numbers[:1].astype(oc.float8_e4m3fn))): numbers,
+        oc.scatter("b |; b | => v", nothing, ids, at="v", v=3, accum="max"): [2, 3, least],
+        oc.put_along_axis(x, oc.data([0, 1]), 5.0, accum="max"): put,
+    }
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(sum((value.forward for value in expected), start=oc.forward(x)))()
+    for value, numbers_there in expected.items():
+        found = ctx[value]
+        assert found.dtype == oc.float8_e4m3fn
+        np.testing.assert_array_equal(found.astype(np.float32), numbers_there)
