@@ -4,6 +4,7 @@ found again when the same is done.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -39,6 +40,10 @@ from ocannl.program.values import Value, is_memory, memory_key, values_of
 
 MOST_ROUTINES = 256
 """In a context, the least recently used one goes."""
+MOST_MEMORIES, MOST_BYTES = 100, 1 << 27
+"""Parameters and data that are new, and their bytes, after which what was done is forgotten: what depends on
+memory that is gone would keep it.
+"""
 LONGEST = 50
 """Operations of an expression that stays one where it is looked at and has no derivative."""
 
@@ -71,6 +76,10 @@ class EagerEngine:
         """Data in place of expressions that had derivatives, with the line of the write."""
         self._kept = WeakKeyDictionary[Value, _Kept]()
         self._long = WeakKeyDictionary[Value, bool]()
+        self._seen = WeakSet[Value]()
+        """Parameters and data that were used."""
+        self._new: list[int] = []
+        """The bytes of those that are new since something was forgotten."""
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
@@ -202,6 +211,17 @@ class EagerEngine:
         for key in missing:
             if key[1]:
                 context[_memory(key)] = 0.0
+        self._count(context, [value for value, _ in keys if value not in self._seen])
+
+    def _count(self, context: Context, memories: Sequence[Value]) -> None:
+        """Counts memory that is new, and forgets what was done where there is much of it."""
+        self._seen.update(memories)
+        self._new += [_bytes(context, value) for value in memories]
+        if len(self._new) > MOST_MEMORIES or sum(self._new) > MOST_BYTES:
+            self._new.clear()
+            RECORDER.forget()
+            for routines in list(self._routines.values()):
+                routines.clear()
 
     def settle(self, keys: Iterable[Key], context: Context) -> None:
         """Computes what living expressions read in memory that is about to be written."""
@@ -248,6 +268,14 @@ def _has_derivative(value: Value) -> bool:
     """Whether gradients go to parameters through an expression."""
     through = needed_for([value], lambda op: isinstance(op, texpr.ApplyOp) and op.stop is not None)
     return any(isinstance(op, texpr.ParamOp) for op in through)
+
+
+def _bytes(context: Context, memory: Value) -> int:
+    """The bytes of memory; of data, if nothing has run with them yet."""
+    node = context.nodes.find(memory)
+    if node is None:
+        return memory.array.nbytes if isinstance(memory.array, np.ndarray) else 0
+    return math.prod(node.memory.shape) * node.memory.dtype.itemsize
 
 
 def _added(op: Operation) -> Operation:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from threading import get_ident
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
@@ -107,6 +108,7 @@ class Recorder:
         """How many handles and statements depend on data that can be replaced."""
         self.given: dict[Value, int] = {}
         """Data since a thread ran something: what it builds may depend on them, and has no handle yet."""
+        self._numbers = count()
 
     def reads_of(self, value: Value) -> frozenset[Key]:
         """The memory that a value reads; noted in eager mode alone, which knows the value anyway."""
@@ -159,16 +161,16 @@ class Recorder:
         return value
 
     def forget(self) -> None:
-        """Forgets the operations that were seen."""
-        self.known.clear()
-        self.applied.clear()
-        self.loops.clear()
-        self.numbers.clear()
-        self.positions.clear()
-        self.dims.clear()
-        self.rows.clear()
-        self.reads.clear()
-        self.replaceable.clear()
+        """Forgets the operations that were seen, and data that nothing depends on.
+
+        What other threads are reading stays as it is; operations go before their unknowns.
+        """
+        self.known, self.applied, self.loops, self.numbers, self.positions = {}, {}, {}, {}, {}
+        self.dims, self.rows = set(), set()
+        self.reads, self.replaceable = {}, {}
+        for value in list(filter(self.is_free, list(self.places))):
+            del self.places[value], self.users[value]
+        self.free, self.queued = {}, set()
 
     def _attribute(self, attribute: Attribute, dims: list[DimTerm], resolve: Resolve) -> Any:
         """An attribute. Its dimensions stand apart from the key, as more is known of them later."""
@@ -230,7 +232,7 @@ class Recorder:
         living.at, living.data, living.context = id(what), tuple(data), DEFAULT.get()
         kept[living.at] = living
         for each in data:
-            self.users[each] += 1
+            self.users[each] = self.users.get(each, 0) + 1
 
     def _data_of(self, value: Value) -> tuple[Value, ...]:
         """The replaceable data that a value depends on."""
@@ -287,7 +289,7 @@ class Recorder:
 
     def _queue(self, value: Value) -> None:
         """Has data found if nothing depends on them."""
-        if value not in self.queued and self.is_free(value):
+        if value in self.places and value not in self.queued and self.is_free(value):
             self.queued.add(value)
             kind, number = self.places[value]
             heappush(self.free.setdefault(kind, []), (number, value))
@@ -305,7 +307,7 @@ class Recorder:
 
     def add_place(self, kind: Any, value: Value) -> None:
         """Makes data replaceable, once they were given and no handle depends on them."""
-        self.places[value] = kind, len(self.places)
+        self.places[value] = kind, next(self._numbers)
         self.users[value] = 0
 
 

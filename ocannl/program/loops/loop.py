@@ -65,9 +65,10 @@ def arguments(sources: Sources, count: DimTerm, *cells: Callable[..., Any]) -> S
     key = _arguments_key(sources, count, cells) if is_eager() else None
     if key is None:
         return [argument(*source, count) for source in sources]
-    if key not in RECORDER.loops:
-        RECORDER.loops[key] = [argument(*source, count) for source in sources]
-    return RECORDER.loops[key]
+    known = RECORDER.loops.get(key)
+    if known is None:
+        known = RECORDER.loops[key] = [argument(*source, count) for source in sources]
+    return known
 
 
 def _arguments_key(

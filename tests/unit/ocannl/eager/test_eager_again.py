@@ -13,6 +13,7 @@ from support.tensors import Array
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.execute import eager_engine
 from ocannl.program.eager import RECORDER
 
 
@@ -248,3 +249,18 @@ class TestAgain:
                 places = sum(map(len, RECORDER.places.values()))
                 sizes.append((len(RECORDER.known), len(RECORDER.living), places, len(RECORDER.users)))
         assert sizes[0] == sizes[1] == sizes[2]
+
+    @pytest.mark.parametrize("limit", ["MOST_MEMORIES", "MOST_BYTES"])
+    def test_what_is_gone_is_not_kept(self, limit: str, monkeypatch: pytest.MonkeyPatch):
+        """Neither parameters, on which operations and routines depend, nor data whose place nobody takes."""
+        monkeypatch.setattr(eager_engine, limit, {"MOST_MEMORIES": 2, "MOST_BYTES": 1000}[limit])
+        made = list[weakref.ref[Any]]()
+        for count in (100, 101, 102):
+            w, x = oc.param("w", np.ones(count)), oc.data(np.ones(count))
+            loss = (w * x).sum()
+            loss.backward()
+            assert loss.item() == w.grad.numpy().sum() == count
+            made += [weakref.ref(w.ir_value), weakref.ref(x.ir_value)]
+        del w, x, loss
+        gc.collect()
+        assert sum(value() is not None for value in made) <= 2
