@@ -63,6 +63,8 @@ def _when_made(op: texpr.TensorOp) -> int:
 
 def _take_over(first: Sequence[texpr.TensorOp], second: Sequence[texpr.TensorOp]) -> None:
     """Gives a second computation the random numbers of the first one, and leaves updates to that."""
+    for op in second:
+        value_of(op).updates = None
     drawn, again = ([op for op in nested_in(ops) if isinstance(op, UniformOp)] for ops in (first, second))
     for one, other in zip(drawn, again, strict=True):
         other.stream = one.stream
@@ -70,8 +72,6 @@ def _take_over(first: Sequence[texpr.TensorOp], second: Sequence[texpr.TensorOp]
             other.attributes["call"] = one.attributes["call"]
         if one in first:
             other.operands = [one.counter, *other.operands[1:]]
-    for op in second:
-        value_of(op).updates = None
 
 
 def _recomputed(value: Value, again: Value) -> Tensor:

@@ -29,14 +29,15 @@ from ocannl.runtime.host.jit import compile_llvm
 
 from . import random_systems
 from .random_arithmetic import features as arithmetic
+from .random_checkpoints import checkpoints
 from .random_features import Feature, Features
 from .random_routines import COUNT, Derivative, Known, Routine
 from .random_updates import updates
 
 # The processors that code is for: what a machine lacks is not run there.
 TARGETS = (None, None, "x86-64-v3", "x86-64-v2")
-FEATURES, ARITHMETIC = 0.3, 0.3
-"""The shares of routines with a feature, and with one of arithmetic."""
+FEATURES, ARITHMETIC, CHECKPOINTS = 0.3, 0.3, 0.1
+"""The shares of routines with a feature, with one of arithmetic, and with a second derivative or dropout."""
 UPDATES, EPOCHS = 0.15, 2
 """The share of routines with memory that each run goes on with, and the runs through all slices."""
 SYSTEMS = 0.01
@@ -85,6 +86,7 @@ def tells_of_ids(ctx: oc.Context, seeds: Sequence[tuple[int, int]]) -> bool:
                 derivatives += routine.derivatives
                 features += Features(own).some(int(own.random() < FEATURES))
                 features += arithmetic(own) if own.random() < ARITHMETIC else []
+                features += checkpoints(own) if own.random() < CHECKPOINTS else []
                 trained += updates(own, 1 + EPOCHS * COUNT) if own.random() < UPDATES else []
             for feature in features:
                 oc.run(oc.forward(feature.value))

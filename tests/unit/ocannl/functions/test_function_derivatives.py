@@ -220,17 +220,17 @@ def test_a_checkpoint_has_the_same_second_derivatives(wrt: str):
     assert np.abs(found[0][1]).min() > 1e-3
 
 
-@pytest.mark.parametrize("where", ["call", "scan"])
+@pytest.mark.parametrize("where", ["call", "scan", "own counter"])
 def test_a_checkpoint_leaves_out_what_dropout_has_left_out(where: str):
     """The gradient of what is 0 is 0, and that of what is kept is twice the factor."""
 
     def dropped(x: oc.Tensor, k: oc.Tensor) -> oc.Tensor:
-        return nn.dropout(rate=0.5)(2 * x, train_step=k)
+        return nn.dropout(rate=0.5)(2 * x, train_step=k + 1 if where == "own counter" else k)
 
     def apply(x: oc.Tensor, k: oc.Tensor) -> oc.Tensor:
-        if where == "call":
-            return dropped(x, k)
-        return oc.scan(lambda c, x: (c, dropped(x, k)), 0.0, x)[0]
+        if where == "scan":
+            return oc.scan(lambda c, x: (c, dropped(x, k)), 0.0, x)[0]
+        return dropped(x, k)
 
     @oc.function(axes={"x": "b"}, ctx=CTX)
     def both(x: oc.Tensor, k: oc.Tensor):
