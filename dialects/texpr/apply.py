@@ -325,7 +325,7 @@ class ApplyOp(TensorOp):
             raise VerifyException('an operation has a logic (".", "@", "T" or an einsum spec) or index maps')
         if self.result_map is not None or self.arg_maps is not None:
             raise VerifyException("an operation with a logic has no index maps yet")
-        _check_logic(self.logic.data, len(self.args))
+        check_logic(self.logic.data, len(self.args))
         check_term(self.term.data, len(self.args))
 
     def _verify_parts(self) -> None:
@@ -388,7 +388,8 @@ def _properties_of(
     )
 
 
-def _check_logic(logic: str, operands: int) -> None:
+def check_logic(logic: str, operands: int) -> None:
+    """Raises `VerifyException` for a logic that is no name and no spec of so many operands."""
     if logic in (".", "@", "T"):
         return
     try:

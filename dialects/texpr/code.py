@@ -41,6 +41,7 @@ from ocannl.dialects.ir.op_helpers import (
 )
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
+from ocannl.dialects.texpr.apply import check_logic
 from ocannl.dialects.texpr.memory import MemoryOp, MergeOp, OfOp
 from ocannl.dialects.texpr.slices import Positions, PositionsAttr, ids_of, parse_positions, positions_text
 from ocannl.dialects.texpr.tensor_op import check_tensor_access
@@ -189,6 +190,7 @@ class AssignOp(OwnOperation):
         elif self.result_map is not None or self.value_map is not None or self.id_maps is not None:
             raise VerifyException("an assignment with a logic has no index maps yet")
         else:
+            check_logic(self.logic.data, 1)
             found = [] if self.at is None else [p.operand for p in ids_of(self.at.data)]
             if sorted(found) != [*range(len(self.ids))]:
                 raise VerifyException(

@@ -434,3 +434,13 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: a literal is a number as it is read
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %v = texpr.data "v" : !texpr.tensor<5, f32>
+  texpr.assign %m = %v logic ". "
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: a row variable is written `...` or `..name..`
