@@ -4,6 +4,7 @@ value none with respect to memory that was written since.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -107,7 +108,11 @@ class WrittenMemory:
 
 
 def name_of(value: SSAValue) -> str:
-    return f"`{value.name_hint}`" if value.name_hint else "an expression"
+    """The name of a value; of one that is only numbered, where it was made."""
+    if value.name_hint and re.fullmatch(r"n\d+", value.name_hint) is None:
+        return f"`{value.name_hint}`"
+    where = location_text(value.owner) if isinstance(value.owner, Operation) else None
+    return "an expression" if where is None else f"the expression made at {where}"
 
 
 def stale_derivative(op: Operation, kept: SSAValue, since: Operation) -> str:

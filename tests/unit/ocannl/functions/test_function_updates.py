@@ -85,19 +85,25 @@ class TestUpdates:
         ctx[w] = [5.0, 6.0]
         np.testing.assert_array_equal(oc.function(lambda: w + 0, ctx=ctx)(), [5, 6])
 
-    def test_a_derivative_of_what_was_before_a_write_is_an_error(self, ctx: oc.Context):
+    @pytest.mark.parametrize(
+        ("label", "told"), [("loss", "`loss`"), (None, "the expression made at .*py:[0-9]*")]
+    )
+    def test_a_derivative_of_what_was_before_a_write_is_an_error(
+        self, label: str | None, told: str, ctx: oc.Context
+    ):
         w = param("w", np.array([1.0]))
 
         @oc.function(ctx=ctx)
         def twice(x: oc.Tensor) -> oc.Tensor:
-            loss = total(w * x).named("loss")
+            loss = total(w * x)
+            loss = loss if label is None else loss.named(label)
             for _ in range(2):
                 train.grad_update(loss)
                 train.sgd_update(loss, learning_rate=0.1)
             return loss
 
         with pytest.raises(
-            oc.OcannlError, match="`loss` was computed before memory that it reads was written at"
+            oc.OcannlError, match=f"{told} was computed before memory that it reads was written at"
         ):
             twice(np.ones(1))
 
