@@ -29,11 +29,14 @@ LEFT_OUT = (
 @contextmanager
 def all_passes(are_on: bool) -> Generator[None]:
     """LLVM runs all of its passes in what is emitted meanwhile, or leaves some out. Other threads that would
-    call LLVM wait.
+    call LLVM wait. Afterwards all are on, for others in the process who use LLVM.
     """
     with llvm_lock:
         turn_all_passes(are_on)
-        yield
+        try:
+            yield
+        finally:
+            turn_all_passes(True)
 
 
 def turn_all_passes(are_on: bool) -> None:

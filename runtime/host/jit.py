@@ -122,8 +122,11 @@ def emit_objects(texts: Sequence[str], target: TargetDescription, opt_level: int
     """The object files of modules, for which LLVM runs in as many threads as routines do."""
     if len(texts) < 2 or (threads := default_threads()) == 1:
         return [emit_object(text, target, opt_level) for text in texts]
-    with ThreadPoolExecutor(min(threads, len(texts))) as pool:
-        return [*pool.map(partial(emit_beside_others, target=target, opt_level=opt_level), texts)]
+    try:
+        with ThreadPoolExecutor(min(threads, len(texts))) as pool:
+            return [*pool.map(partial(emit_beside_others, target=target, opt_level=opt_level), texts)]
+    finally:
+        turn_all_passes(True)
 
 
 def object_key(text: str, target: TargetDescription, opt_level: int) -> str:

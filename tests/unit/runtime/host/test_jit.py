@@ -3,6 +3,7 @@
 import ctypes
 import gc
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -136,6 +137,18 @@ def test_passes_are_left_out_on_an_x86_alone(name: str, has_all: bool):
         usual.add(emit_assembly(SUM, target))
     assert found[True] != found[False]
     assert usual == {found[has_all]}
+
+
+def test_others_who_use_llvm_have_all_passes():
+    """As they had before: options are those of the process."""
+    target = processor("x86-64-v3")
+    emit = jit.new_target_machine(target).emit_assembly
+    before = emit(jit.parse_llvm(SUM))
+    assert emit_assembly(SUM, target) != before
+    assert emit(jit.parse_llvm(SUM)) == before
+    with patch.object(jit, "default_threads", return_value=2):
+        assert len(jit.emit_objects([SUM, ADD_ONE], target, 2)) == 2
+    assert emit(jit.parse_llvm(SUM)) == before
 
 
 def test_equal_names_in_two_modules_do_not_meet():
