@@ -12,7 +12,15 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_accumulator, check_set_once, check_space
-from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, map_text, parse_optional_map, parse_space
+from ocannl.dialects.index.linear import (
+    Linear,
+    MapAttr,
+    Space,
+    SpaceAttr,
+    map_text,
+    parse_optional_map,
+    parse_space,
+)
 from ocannl.dialects.ir.op_helpers import fill, given, operation_definition, string
 from ocannl.dialects.scalar.combination import (
     Combination,
@@ -247,16 +255,8 @@ class ApplyOp(TensorOp):
         result_map = parse_optional_map(parser)
         accum = parser.parse_optional_identifier()
         parser.parse_punctuation("=")
-        combination = parse_combination(parser, merge=result_map is not None)
-        logic, dims = parse_logic(parser)
-        operands = combination.operands
-        if logic is not None and "=>" in logic and len(operands) > slot_count(logic):
-            # What is read several times has one slot.
-            combination = Combination.of(combination.term, operands, [()] * len(operands))
-        space = parse_space(parser) if parser.parse_optional_keyword("over") else None
-        more = list[Part]()
-        while space is not None and parser.parse_optional_keyword("then"):
-            more.append(parse_part(parser, accum))
+        combination, logic, dims = _parse_combination(parser, has_maps=result_map is not None)
+        space, more = _parse_space_and_parts(parser, accum)
         stop = parser.parse_optional_keyword("stop") is not None
         once = parser.parse_optional_keyword("once") is not None
         again = parser.parse_optional_keyword("again") is not None
@@ -272,35 +272,30 @@ class ApplyOp(TensorOp):
         if more and result_map is not None and space is not None:
             parts = [Part(combination, result_map, space), *more]
             made = cls.of_parts(parts, type, accum, stop=stop, mode=mode)
-            made.properties |= given(
-                placement=placement,
-                compute=UnitAttr() if compute else None,
-                factors=factors,
-                once=UnitAttr() if once else None,
-                again=UnitAttr() if again else None,
+        else:
+            made = cls(
+                combination.term,
+                combination.operands,
+                type,
+                accum=accum,
+                logic=logic,
+                dims=dims,
+                result_map=result_map,
+                arg_maps=None if result_map is None else combination.maps,
+                space=space,
+                stop=stop,
+                mode=mode,
+                literal=literal,
             )
-            return made
-        made = cls(
-            combination.term,
-            combination.operands,
-            type,
-            accum=accum,
-            logic=logic,
-            dims=dims,
-            result_map=result_map,
-            arg_maps=None if result_map is None else combination.maps,
-            space=space,
-            stop=stop,
-            once=once,
-            again=again,
-            mode=mode,
-            compute=compute,
-            factors=factors,
-            literal=literal,
+            if stages is not None:
+                made.set_stages(stages)
+        made.properties |= given(
             placement=placement,
+            compute=UnitAttr() if compute else None,
+            factors=factors,
+            once=UnitAttr() if once else None,
+            again=UnitAttr() if again else None,
         )
-        if stages is not None:
-            made.set_stages(stages)
         return made
 
     def verify_(self) -> None:
@@ -352,6 +347,28 @@ class ApplyOp(TensorOp):
 def is_literal(op: Operation) -> bool:
     """Whether an operation is a number that takes its type from its uses."""
     return isinstance(op, ApplyOp) and op.literal is not None
+
+
+def _parse_combination(
+    parser: Parser, *, has_maps: bool
+) -> tuple[Combination, str | None, tuple[tuple[str, DimTerm], ...]]:
+    """A combination of operands, with index maps or with a logic and its dimensions."""
+    combination = parse_combination(parser, merge=has_maps)
+    logic, dims = parse_logic(parser)
+    operands = combination.operands
+    if logic is not None and "=>" in logic and len(operands) > slot_count(logic):
+        # What is read several times has one slot.
+        combination = Combination.of(combination.term, operands, [()] * len(operands))
+    return combination, logic, dims
+
+
+def _parse_space_and_parts(parser: Parser, accum: str | None) -> tuple[Space | None, list[Part]]:
+    """The iteration space of the first part, and the parts after it."""
+    space = parse_space(parser) if parser.parse_optional_keyword("over") else None
+    parts = list[Part]()
+    while space is not None and parser.parse_optional_keyword("then"):
+        parts.append(parse_part(parser, accum))
+    return space, parts
 
 
 def _parse_stages(parser: Parser) -> tuple[int, int] | None:
