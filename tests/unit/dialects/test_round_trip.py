@@ -18,7 +18,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from ocannl.dialects import assign, loops, texpr
-from ocannl.dialects.assign.node import CONSTANT, MEMORY_MODES
+from ocannl.dialects.assign.node import CONSTANT, MEMORY_MODES, VIRTUAL
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.locating_parser import LocatingParser
@@ -191,10 +191,10 @@ def expressions(draw: st.DrawFn) -> str:
 
 @st.composite
 def assignments(draw: st.DrawFn) -> str:
-    """Nodes and an assignment between them, its indices inside."""
-    labels = draw(st.lists(LABELS, min_size=1, max_size=3, unique=True))
+    """Nodes and an assignment to the first of them from others, its indices inside."""
+    labels = draw(st.lists(LABELS, min_size=2, max_size=4, unique=True))
     modes = [st.sampled_from(MEMORY_MODES) for _ in labels]
-    modes[0] = modes[0].filter(lambda mode: mode != CONSTANT)  # it is written
+    modes[0] = modes[0].filter(lambda mode: mode not in (CONSTANT, VIRTUAL))  # it is written
     nodes = [
         assign.NodeOp(label, draw(mode), draw(LABELS), MemRefType(draw(ELEMENTS), draw(small)))
         for label, mode in zip(labels, modes, strict=True)
@@ -210,7 +210,7 @@ def assignments(draw: st.DrawFn) -> str:
         reverse = [v * -1 + Linear((), size - 1) for v in fitting]
         return draw(st.sampled_from([Linear((), size - 1), *fitting, *reverse]))
 
-    operands = [draw(st.sampled_from(nodes)).result for _ in range(3)]
+    operands = [draw(st.sampled_from(nodes[1:])).result for _ in range(3)]
     maps = [tuple(map(index, memref_shape(operand))) for operand in operands]
     combination = Combination.of(numbered(draw(terms), [0], 3), operands, maps)
     identity = identity_map(n for n in sizes if n != "k")
@@ -225,13 +225,13 @@ def assignments(draw: st.DrawFn) -> str:
 def nests(draw: st.DrawFn) -> str:
     """A nest with a reduction and a schedule."""
     sizes = draw(small.filter(bool))
-    node = assign.NodeOp("x", "on_device", draw(LABELS), MemRefType(f32, sizes))
+    node, sums = (assign.NodeOp(label, "on_device", draw(LABELS), MemRefType(f32, sizes)) for label in "xy")
     names = [f"i{axis}" for axis in range(len(sizes))]
     load = loops.LoadOp(node.result, identity_map([*names[:-1], "k"]))
     inner = Region(Block([load, loops.YieldOp(load.result)]))
     reduce = loops.ReduceOp("add", [("k", sizes[-1])], inner, f32)
     index = loops.IndexOp(draw(linears.map(lambda a: Linear.of({names[-1]: a.constant}, 1))), f64)
-    store = loops.StoreOp(reduce.result, node.result, identity_map(names))
+    store = loops.StoreOp(reduce.result, sums.result, identity_map(names))
     merged = (tuple(names[:-1]),) if len(names) > 2 else ()
     first = "*".join(names[:-1] or names)
     order = tuple(draw(st.permutations(sorted({first, names[-1]}))))
@@ -242,7 +242,7 @@ def nests(draw: st.DrawFn) -> str:
         Region(Block([index, reduce, store])),
         draw(st.sampled_from([None, schedule])),
     )
-    return generic_text(loops.FuncOp("r", (), Region(Block([node, nest]))))
+    return generic_text(loops.FuncOp("r", (), Region(Block([node, sums, nest]))))
 
 
 @given(expressions() | assignments() | nests())
