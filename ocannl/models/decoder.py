@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ocannl as oc
 from ocannl import nn
 from ocannl.models.model import Config, batch_of_ids, picked, setting
-from ocannl.models.parts import Places, activation, gated, head_of
+from ocannl.models.parts import Places, activation, gated, head_of, of_heads, same
 from ocannl.models.rope import Rope, head_size, rope_of
 
 
@@ -127,7 +127,7 @@ def attention(config: Config, design: Design, window: int | None, rope: Rope) ->
         )
         o_proj = nn.linear(in_dim=[heads, size], out_dim=width, bias=design.out_bias, label="o_proj")
         q_norm, k_norm = (
-            _of_heads(norm_of(config, design, label, size)) if design.normed_heads else _same
+            of_heads(norm_of(config, design, label, size)) if design.normed_heads else same
             for label in ("q_norm", "k_norm")
         )
 
@@ -145,19 +145,6 @@ def attention(config: Config, design: Design, window: int | None, rope: Rope) ->
         return o_proj(result)
 
     return apply
-
-
-def _of_heads(norm: nn.Layer) -> nn.Layer:
-    """A norm of the features of each head by itself."""
-
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        return oc.einsum("..., h | d => ... | h, d", norm(oc.einsum("... | h, d => ..., h | d", x)))
-
-    return apply
-
-
-def _same(x: oc.Tensor) -> oc.Tensor:
-    return x
 
 
 def windows_of(config: Config, local: Callable[[int], bool]) -> list[int | None]:

@@ -89,10 +89,28 @@ def gated(*, width: int, hidden: int, act: nn.Layer, bias: bool = False, label: 
     return lambda x: down(act(gate(x)) * up(x))
 
 
+def of_heads(norm: nn.Layer) -> nn.Layer:
+    """A norm of the features of each head by itself."""
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        return oc.einsum("..., h | d => ... | h, d", norm(oc.einsum("... | h, d => ..., h | d", x)))
+
+    return apply
+
+
+def same(x: oc.Tensor) -> oc.Tensor:
+    """Stands in place of a norm where there is none."""
+    return x
+
+
 @oc.configurable
-def tied_scores(w: oc.Tensor) -> nn.Layer:
-    """Scores of ids by their vectors."""
-    return lambda hidden: w @ hidden
+def tied_scores(w: oc.Tensor, bias: int | None = None) -> nn.Layer:
+    """Scores of ids by their vectors, with a `bias` of so many numbers."""
+    if bias is None:
+        return lambda hidden: w @ hidden
+    with oc.scope("lm_head"):
+        b = oc.param("b", 0.0, input=[], output=bias)
+    return lambda hidden: w @ hidden + b
 
 
 def head_of(
@@ -102,5 +120,5 @@ def head_of(
     holds where the configuration does not say.
     """
     if setting(config, "tie_word_embeddings", tied):
-        return tied_scores(embed.w)
+        return tied_scores(embed.w, setting(config, "vocab_size") if bias else None)
     return nn.linear(in_dim=width, out_dim=setting(config, "vocab_size"), bias=bias, label="lm_head")

@@ -8,14 +8,12 @@ import ocannl as oc
 from ocannl import nn
 from ocannl.models.decoder import Design, decoder, windows_of
 from ocannl.models.model import Array, Config, batch_of_ids, picked, setting
-from ocannl.models.parts import Places, activation, head_of
+from ocannl.models.parts import Places, activation, head_of, of_heads, same
 from ocannl.models.rope import Rope, head_size, rope_of
 
 
 def phi(config: Config) -> Callable[..., oc.Tensor]:
     """Phi 1.5 and 2: attention and the feed-forward block stand side by side, after one norm."""
-    if config.get("qk_layernorm"):
-        raise oc.OcannlError("a phi with `qk_layernorm` is not supported")
     width = setting(config, "hidden_size")
     epsilon = setting(config, "layer_norm_eps", 1e-5)
     rope = rope_of({"partial_rotary_factor": 0.5, **config}, head_size(config))
@@ -47,6 +45,12 @@ def layer(config: Config, number: int, epsilon: float, rope: Rope) -> Callable[.
                 nn.linear(in_dim=width, out_dim=[count, size], label=f"{name}_proj")
                 for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads))
             )
+            q_norm, k_norm = (
+                of_heads(nn.layer_norm(dim=size, epsilon=epsilon, label=f"{name}_layernorm"))
+                if config.get("qk_layernorm")
+                else same
+                for name in "qk"
+            )
             dense = nn.linear(in_dim=[heads, size], out_dim=width, label="dense")
         with oc.scope("mlp"):
             into = nn.linear(in_dim=width, out_dim=inner, label="fc1")
@@ -55,7 +59,7 @@ def layer(config: Config, number: int, epsilon: float, rope: Rope) -> Callable[.
 
     def apply(x: oc.Tensor, here: Places) -> oc.Tensor:
         h = norm(x)
-        q, k, v = here.known(q_proj(h), k_proj(h), v_proj(h))
+        q, k, v = here.known(q_norm(q_proj(h)), k_norm(k_proj(h)), v_proj(h))
         queries = here.turned(rope, q)
         seen = here.seen(k_proj, here.turned(rope, k), v)
         return x + dense(nn.dot_product_attention(queries, *seen, num_kv_heads=groups)) + out(act(into(h)))

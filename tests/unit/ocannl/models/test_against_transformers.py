@@ -82,6 +82,7 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma2": ("Gemma2", GROUPED | {"head_dim": 16, "sliding_window": 6, "query_pre_attn_scalar": 20}),
     "gemma3": ("Gemma3", GROUPED | {"head_dim": 16, "sliding_window": 6, "layer_types": TWO_KINDS}),
     "phi": ("Phi", SIZES),
+    "phi with norms of heads, tied": ("Phi", SIZES | {"qk_layernorm": True, "tie_word_embeddings": True}),
     "phi3": ("Phi3", GROUPED | {"pad_token_id": 0, "sliding_window": 6}),
     "mixtral": ("Mixtral", GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2}),
     "qwen2 with experts": ("Qwen2Moe", EXPERTS | {"shared_expert_intermediate_size": 40}),
