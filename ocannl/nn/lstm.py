@@ -16,6 +16,7 @@ def lstm(
     layers: int = 1,
     bidirectional: bool = False,
     proj_dim: int | None = None,
+    bias: bool = True,
     init: Init = None,
     label: str = "lstm",
 ) -> RecurrentLayer:
@@ -25,18 +26,19 @@ def lstm(
     The parameters `label.w_x`: features -> 4, hid_dim, `label.w_h`: hid_dim -> 4, hid_dim and `label.b`: 4,
     hid_dim have the input, forget, cell and output gate along their axis of 4. With `proj_dim`, `label.w_p`:
     hid_dim -> proj_dim projects the states (Sak et al., 2014). Of several `layers` or, if `bidirectional`,
-    directions each has its own, `label.w_x_l1_reverse`. `init` is the initial value of the weights.
+    directions each has its own, `label.w_x_l1_reverse`. There is no `b` without a `bias`. `init` is the
+    initial value of the weights.
     """
     with oc.scope(label):
         return recurrent(
-            lambda suffix: _lstm(hid_dim, proj_dim, init, suffix), 2, layers, bidirectional, label
+            lambda suffix: _lstm(hid_dim, proj_dim, bias, init, suffix), 2, layers, bidirectional, label
         )
 
 
-def _lstm(hid_dim: int, proj_dim: int | None, init: Init, suffix: str) -> Recurrence:
+def _lstm(hid_dim: int, proj_dim: int | None, bias: bool, init: Init, suffix: str) -> Recurrence:
     w_x = oc.param(f"w_x{suffix}", init, output=[4, hid_dim])
     w_h = oc.param(f"w_h{suffix}", init, input=proj_dim or hid_dim, output=[4, hid_dim])
-    b = oc.param(f"b{suffix}", 0.0, output=[4, hid_dim])
+    b = oc.param(f"b{suffix}", 0.0, output=[4, hid_dim]) if bias else 0.0
     w_p = None if proj_dim is None else oc.param(f"w_p{suffix}", init, input=hid_dim, output=proj_dim)
 
     def step(inputs: oc.Tensor, state: State) -> State:

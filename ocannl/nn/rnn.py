@@ -17,6 +17,7 @@ def rnn(
     *,
     layers: int = 1,
     bidirectional: bool = False,
+    bias: bool = True,
     activation: Activation = oc.tanh,
     init: Init = None,
     label: str = "rnn",
@@ -26,18 +27,18 @@ def rnn(
 
     The parameters are `label.w_x`: features -> hid_dim, `label.w_h`: hid_dim -> hid_dim and `label.b`:
     hid_dim. Of several `layers` or, if `bidirectional`, directions each has its own, `label.w_x_l1_reverse`.
-    `init` is the initial value of the weights.
+    There is no `b` without a `bias`. `init` is the initial value of the weights.
     """
     with oc.scope(label):
         return recurrent(
-            lambda suffix: _rnn(hid_dim, activation, init, suffix), 1, layers, bidirectional, label
+            lambda suffix: _rnn(hid_dim, bias, activation, init, suffix), 1, layers, bidirectional, label
         )
 
 
-def _rnn(hid_dim: int, activation: Activation, init: Init, suffix: str) -> Recurrence:
+def _rnn(hid_dim: int, bias: bool, activation: Activation, init: Init, suffix: str) -> Recurrence:
     w_x = oc.param(f"w_x{suffix}", init, output=hid_dim)
     w_h = oc.param(f"w_h{suffix}", init, input=hid_dim, output=hid_dim)
-    b = oc.param(f"b{suffix}", 0.0, output=hid_dim)
+    b = oc.param(f"b{suffix}", 0.0, output=hid_dim) if bias else 0.0
 
     def step(inputs: oc.Tensor, state: State) -> State:
         return (activation(inputs + w_h @ state[0]),)

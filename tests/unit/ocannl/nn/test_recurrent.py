@@ -20,18 +20,23 @@ CASES: dict[str, tuple[Callable[..., Any], str, dict[str, Any], dict[str, Any]]]
     "rnn of relu": (
         nn.rnn,
         "RNN",
-        {"activation": oc.relu, "layers": 2},
-        {"nonlinearity": "relu", "num_layers": 2},
+        {"activation": oc.relu, "layers": 2, "bias": False},
+        {"nonlinearity": "relu", "num_layers": 2, "bias": False},
     ),
     "gru": (nn.gru, "GRU", {}, {}),
-    "gru of two directions": (nn.gru, "GRU", {"bidirectional": True}, {"bidirectional": True}),
+    "gru of two directions": (
+        nn.gru,
+        "GRU",
+        {"bidirectional": True, "bias": False},
+        {"bidirectional": True, "bias": False},
+    ),
     "lstm of two layers and directions": (
         nn.lstm,
         "LSTM",
         {"layers": 2, "bidirectional": True},
         {"num_layers": 2, "bidirectional": True},
     ),
-    "projected lstm": (nn.lstm, "LSTM", {"proj_dim": 2}, {"proj_size": 2}),
+    "projected lstm": (nn.lstm, "LSTM", {"proj_dim": 2, "bias": False}, {"proj_size": 2, "bias": False}),
 }
 
 
