@@ -66,7 +66,10 @@ def prompt_ids(tokenizer: Any, folder: Path, prompt: str, chat: bool, system: st
     if not chat:
         if system is not None:
             raise oc.OcannlError("a system message is one of a chat: give --chat, too")
-        return tokenizer.encode(prompt).ids
+        ids: list[int] = tokenizer.encode(prompt).ids
+        if not ids:
+            raise oc.OcannlError("the prompt has no tokens: write a word to go on from")
+        return ids
     messages = [] if system is None else [{"role": "system", "content": system}]
     text = chat_prompt(folder, [*messages, {"role": "user", "content": prompt}])
     return tokenizer.encode(text, add_special_tokens=False).ids

@@ -20,6 +20,8 @@ def tokenizer_of(folder: Path) -> Any:
         library: Any = import_module("tokenizers")
     except ModuleNotFoundError:
         raise oc.OcannlError("text needs the package tokenizers: pip install 'ocannl[models]'") from None
+    if not folder.is_dir():
+        raise oc.OcannlError(f"there is no folder {folder}")
     file = folder / "tokenizer.json"
     if not file.exists():
         raise oc.OcannlError(f"{folder} has no tokenizer.json")

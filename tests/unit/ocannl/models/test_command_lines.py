@@ -15,6 +15,8 @@ from ocannl.models.tokens import ends_of, tokenizer_of
 def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys: Any):
     folder = folder_with_tokenizer(tmp_path / "model")
     with oc.Context.cpu():
+        with pytest.raises(oc.OcannlError, match="the prompt has no tokens"):
+            generate.main([str(folder), ""])
         text = generate.main([str(folder), "the cat", "--max-new", "6", "--seed", "3"])
         assert text.startswith("the cat")
         assert capsys.readouterr().out == text + "\n"
@@ -47,6 +49,8 @@ def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         generate.main([str(tmp_path), "a"])
     monkeypatch.undo()
     pytest.importorskip("tokenizers")
+    with pytest.raises(oc.OcannlError, match=r"there is no folder .*elsewhere"):
+        generate.main([str(tmp_path / "elsewhere"), "a"])
     with pytest.raises(oc.OcannlError, match=r"has no tokenizer\.json"):
         generate.main([str(tmp_path), "a"])
     (tmp_path / "tokenizer.json").write_text("{}")
