@@ -31,7 +31,7 @@ class Node:
 class NodeValue(np.ndarray[Any, np.dtype[Any]]):
     """The value of a node, in an array of its own that is read-only: memory is set by `ctx[t] = array`.
 
-    With one element, whatever its axes, it converts to `float` and `int`, and formats as a number.
+    With one element, whatever its axes, it converts to `float` and `int`, is rounded and formats as a number.
     """
 
     @staticmethod
@@ -48,6 +48,9 @@ class NodeValue(np.ndarray[Any, np.dtype[Any]]):
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.item(), digits)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.size == 1 else super().__format__(spec)

@@ -420,6 +420,7 @@ class TestTheArrayOfAValue:
         loss = oc.param("loss", output=1)
         ctx[loss] = 0.12345
         assert f"{ctx[loss]:.3f}" == "0.123"
+        assert round(ctx[loss].max(), 2) == 0.12
         assert f"{ctx[loss]}" == str(ctx[loss])
         ctx, p = self.param()
         values = ctx[p]
