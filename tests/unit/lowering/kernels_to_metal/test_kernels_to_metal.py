@@ -313,7 +313,6 @@ loops.func @f {{
     ("mode", "element", "message"),
     [
         ("local", "f32", "local node `x` has no place in the arena: run plan-memory"),
-        ("virtual", "f32", "virtual node `x` is in use"),
         ("on_device", "f64", "kernel 'x': Metal has no numbers of type f64"),
     ],
 )

@@ -26,6 +26,7 @@ from support.mesh_programs import divided_experts, divided_layers, divided_param
 import ocannl as oc
 from ocannl import train
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.program.location import user_line
 from ocannl.runtime.collectives.engine import RankLost
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.collectives.mpi import MpiEngine
@@ -233,7 +234,7 @@ class Processes:
     def __init__(self, size: int, timeout: float) -> None:
         post = Post(size)
         self.pool = ThreadPoolExecutor(size)
-        self.engines = [Engine(FakeWorld(rank, post), timeout) for rank in range(size)]
+        self.engines = [Engine(FakeWorld(rank, post), timeout, user_line) for rank in range(size)]
 
     def context(self, rank: int, mesh: oc.Mesh) -> oc.Context:
         gpu = CudaDevice(rank)
