@@ -108,7 +108,7 @@ def is_empty(text: str) -> bool:
 
 OWN_TARGETS = tuple(target.name for target in (LLVMTarget, PTXTarget, MetalTarget, CTarget))
 XDSL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
-"""Errors of targets of xDSL at operations that they do not know."""
+"""Errors of passes and targets of xDSL at operations that they do not know."""
 
 
 class InputError(Exception):
@@ -173,8 +173,33 @@ class AppliedPipeline(PassPipeline):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         assert self.callback is not None
         self.callback(None, op, next(iter(self.passes), None))
-        for at in applied(self.passes, ctx, op):
+        passes = [p if is_own(p) else PassOfXDSL(p) for p in self.passes]
+        for at in applied(passes, ctx, op):
             self.callback(self.passes[at], op, next(iter(self.passes[at + 1 :]), None))
+
+
+def is_own(made: ModulePass) -> bool:
+    return type(made).__module__.startswith("ocannl.")
+
+
+@dataclass(frozen=True)
+class PassOfXDSL(ModulePass):
+    """A pass of xDSL. Its errors at what it does not take, or has no program for, are errors of usage."""
+
+    name = "xdsl"
+    made: ModulePass
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        try:
+            self.made.apply(ctx, op)
+        except XDSL_ERRORS as error:
+            raise UsageError(f"xDSL's pass `{self.made.name}` fails{_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """The message of an error, if it is one line."""
+    first, *more = str(error).split("\n")
+    return f": {first}" if first and not more else ""
 
 
 class OptMain(xDSLOptMain):
@@ -227,9 +252,7 @@ class OptMain(xDSLOptMain):
             name = parse_spec(self.args.target).name
             if name in OWN_TARGETS:
                 raise
-            first, *more = str(error).split("\n")
-            why = f": {first}" if first and not more else ""
-            raise UsageError(f"xDSL's target `{name}` does not print this module{why}") from None
+            raise UsageError(f"xDSL's target `{name}` does not print this module{_reason(error)}") from None
 
     def setup_pipeline(self) -> None:
         """Pipelines stand for their passes: `-p cpu`."""

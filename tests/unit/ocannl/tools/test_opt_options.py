@@ -56,6 +56,11 @@ class TestCommandLine:
         check_report(done)
         assert f"xDSL's target `{target}` does not print this module" in done.err
 
+    def test_a_pass_of_xdsl_whose_program_is_not_there(self, opt: Opt):
+        done = opt(moons("texpr"), "-p", 'mlir-opt{executable="no-program"}')
+        check_report(done)
+        assert "xDSL's pass `mlir-opt` fails: no-program is not available" in done.err
+
     def test_a_near_name_is_suggested(self, opt: Opt):
         done = opt("", "-p", "infer-shape")
         check_report(done)
