@@ -6,6 +6,7 @@ across the order of memory, which no hardware prefetcher foresees.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.index.scopes import scope_sizes
-from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -92,11 +93,9 @@ def blocks_ahead(nest: NestOp, placement: Placement, schedule: Schedule) -> dict
     if not isinstance(group, GroupOp) or not group.space.names or len(placement.reductions) != 1:
         return {}
     ((op, reduction),) = placement.reductions.items()
-    stores = [store for store in nest.body.block.ops if isinstance(store, StoreOp)]
-    is_block = not any(address_of(store).stride(group.space.names[-1]) for store in stores)
-    if reduction.product is None or len(reduction.levels) != 1 or not is_block:
+    if reduction.product is None or not reduction.levels:
         return {}
-    (level,) = reduction.levels
+    level = reduction.levels[-1]
     loads = [load for load in level.ops if isinstance(load, LoadOp)]
     moving = {name for load in loads for name, _ in placement.addresses[load].terms}
     tiles = [
@@ -105,7 +104,8 @@ def blocks_ahead(nest: NestOp, placement: Placement, schedule: Schedule) -> dict
         if own.variable in moving and own.size > schedule.tile(own.variable)
     ]
     found = [
-        part_of_block(load, group, level, math.prod(n for _, n, _ in tiles)) for load in far_loads(group)
+        part_of_block(load, group, reduction.levels, math.prod(n for _, n, _ in tiles))
+        for load in far_loads(group)
     ]
     blocks = [block for block in found if block is not None]
     return {op: BlocksAhead(loads[0], level.variable, tiles, blocks)} if loads and blocks else {}
@@ -122,24 +122,30 @@ def far_loads(group: GroupOp) -> Iterator[LoadOp]:
                     yield op
 
 
-def part_of_block(op: LoadOp, group: GroupOp, level: Level, tiles: int) -> NextBlock | None:
+def part_of_block(op: LoadOp, group: GroupOp, levels: Sequence[Level], tiles: int) -> NextBlock | None:
     """The part of an operand that steps prefetch. At each point of the sum it has a row, of what lies side by
     side for all results: the tiles, one after the other, fetch its pieces; those that would fetch the same
     line share the points among them. None for an operand that has no such rows.
     """
     address, bytes, sizes = address_of(op), element_bytes(op.node), scope_sizes(op)
-    summed = tuple(level.variable.split("*"))
-    others = {name: size for name, size in sizes.items() if name not in {*summed, *group.space.names}}
+    summed = [tuple(level.variable.split("*")) for level in levels]
+    inside = {*itertools.chain(*summed), *group.space.names}
+    others = {name: size for name, size in sizes.items() if name not in inside}
     row, to_next = row_length(address, others) * bytes, address.stride(group.space.names[-1])
-    if not row or not to_next or not set(summed) <= sizes.keys() or not address.moves_as_one(summed, sizes):
+    if not row or not to_next or not set(itertools.chain(*summed)) <= sizes.keys():
+        return None
+    if not all(address.moves_as_one(names, sizes) for names in summed):
         return None
     apart = 1
-    while 2 * apart * max(row, LINE) <= tiles * LINE and level.size % (2 * apart) == 0:
+    while 2 * apart * max(row, LINE) <= tiles * LINE and levels[-1].size % (2 * apart) == 0:
         apart *= 2
     piece = -(-row // (tiles // apart))
-    along = address.stride(summed[-1]) * bytes
     terms = [(name, address.stride(name) * bytes) for name in group.space.names if address.stride(name)]
-    terms += [(level.variable, along), (phase_of(apart), along), (piece_of(apart), piece)]
+    terms += [
+        (level.variable, address.stride(names[-1]) * bytes)
+        for level, names in zip(levels, summed, strict=True)
+    ]
+    terms += [(phase_of(apart), terms[-1][1]), (piece_of(apart), piece)]
     return NextBlock(op.node, Address(tuple(terms), (address.constant + to_next) * bytes), piece, apart)
 
 

@@ -7,8 +7,9 @@ A tile of results has a few pieces of many rows, which no hardware prefetcher fo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
@@ -45,3 +46,24 @@ def results_ahead(
 
 def is_past_caches(access: LoadOp | StoreOp) -> bool:
     return isinstance(access, StoreOp) and access.nontemporal is not None
+
+
+def sums_first(
+    ops: Sequence[Operation], ahead: Mapping[ReduceOp, Sequence[LoadOp | StoreOp]]
+) -> Sequence[Operation]:
+    """The operations of a loop with those behind the sum that need what it prefetches, as far as it does not
+    use them: loads before it would wait for memory.
+    """
+    total = next((op for op in ops if isinstance(op, ReduceOp) and op in ahead), None)
+    before = ops[: ops.index(total)] if total is not None else ()
+    if total is None or any(isinstance(op, StoreOp) for op in before):
+        return ops
+    cells, late = {access.node for access in ahead[total]}, set[Operation]()
+    for op in before:
+        is_fetched = isinstance(op, LoadOp) and op.node in cells
+        if is_fetched or any(operand.owner in late for operand in op.operands):
+            late.add(op)
+    if any(operand.owner in late for op in total.walk() for operand in op.operands):
+        return ops
+    early = [op for op in before if op not in late]
+    return [*early, total, *(op for op in before if op in late), *ops[len(before) + 1 :]]

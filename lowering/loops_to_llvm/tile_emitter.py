@@ -22,7 +22,7 @@ from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, BYTE, I64, ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.blocks_ahead import blocks_ahead
 from ocannl.lowering.loops_to_llvm.panels_ahead import panels_ahead
-from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead
+from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead, sums_first
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
 from ocannl.lowering.loops_to_llvm.strips_ahead import strips_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
@@ -98,7 +98,7 @@ class TileEmitter(ABC):
         return results
 
     def emit_ops(self, ops: Sequence[Operation]) -> None:
-        for op in ops:
+        for op in sums_first(ops, self.results_ahead):
             self.b.at(op)
             match op:
                 case LoadOp():

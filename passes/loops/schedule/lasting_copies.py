@@ -18,7 +18,7 @@ from ocannl.passes.analysis.target import TargetDescription
 
 # The most of the cycles without such copies that a nest with them may take: copies that are kept have to be
 # checked, and all of them fill memory.
-KEEPING_PAYS, HOISTING_PAYS = 0.8, 0.95
+KEEPING_PAYS, HOISTING_PAYS = 0.8, 0.98
 
 
 @dataclass(frozen=True)

@@ -39,3 +39,28 @@ loops.func @blocks attributes {arena = 0 : i64} {
     }
   }
 }
+
+// So are the panels of a group, over two loops of the sum: of 16 neighbours, from which those of the next panel follow at
+// 64 bytes, each of the four tiles fetches every fourth point.
+// CHECK-LABEL: define internal void @"panels.sums"
+// CHECK:         urem i64 [[TILE:%.*]], 4
+// CHECK-NEXT:    udiv i64 [[TILE]], 4
+// CHECK:         [[AHEAD:%.*]] = getelementptr i8, ptr {{.*}}, i64 64
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[AHEAD]], i32 0, i32 2, i32 1)
+// CHECK:       }
+loops.func @panels attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<64x32x32xf32>
+  %g = assign.node "g" constant : memref<32x64x1024xf32>
+  %y = assign.node "y" on_device : memref<1024x32xf32>
+  loops.group "sums" (i_panel = 64) {
+    loops.nest "sums" (i = 16, j = 32) schedule <order = (i, j), rows = j : 8, lanes = i : 16> {
+      %s = loops.reduce add (t = 64, b = 32) : f32 {
+        %a = loops.load %g[b, t, i + 16*i_panel]
+        %c = loops.load %x[t, b, j]
+        %p = arith.mulf %a, %c : f32
+        loops.yield %p
+      }
+      loops.store %s, %y[i + 16*i_panel, j]
+    }
+  }
+}

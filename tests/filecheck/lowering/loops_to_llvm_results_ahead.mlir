@@ -98,3 +98,34 @@ loops.func @others attributes {arena = 0 : i64} {
     loops.store %r, %t[o, b]
   }
 }
+
+// What stands before the sum, and is not read in it, is loaded after it.
+// CHECK-LABEL: define internal void @"late.y"
+// CHECK-COUNT-4: call void @llvm.prefetch.p0(ptr {{%.*}}, i32 0, i32 2, i32 1)
+// CHECK-COUNT-4: call void @llvm.prefetch.p0(ptr {{%.*}}, i32 1, i32 3, i32 1)
+// CHECK-NOT:     masked.load
+// CHECK:         phi <32 x float>
+// CHECK:         br i1
+// CHECK:         masked.load
+// CHECK-NEXT:    getelementptr
+// CHECK-NEXT:    masked.load
+// CHECK-NEXT:    fneg
+// CHECK:       }
+loops.func @late attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<128x64xf32>
+  %w = assign.node "w" constant : memref<64x80xf32>
+  %z = assign.node "z" on_device : memref<128x80xf32>
+  %y = assign.node "y" on_device : memref<128x80xf32>
+  loops.nest "y" (b = 128, o = 80) schedule <order = (o, b), rows = b : 2, lanes = o : 20> {
+    %other = loops.load %z[b, o]
+    %negated = arith.negf %other : f32
+    %r = loops.reduce add (k = 64) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    %all = arith.addf %r, %negated : f32
+    loops.store %all, %y[b, o]
+  }
+}

@@ -63,12 +63,13 @@ def found_in(nest: NestOp) -> BlocksAhead | None:
     return next(iter(blocks_ahead(nest, place(nest, schedule), schedule).values()), None)
 
 
-def prefetched(ahead: BlocksAhead, number: int, points: int) -> set[int]:
-    """The lines of an operand that all tiles prefetch in the first block."""
+def prefetched(ahead: BlocksAhead, number: int, points: int, rows: int = 1) -> set[int]:
+    """The lines of an operand that all tiles prefetch in the first block, at so many points of each row."""
     block, lines = ahead.blocks[number], set[int]()
     tiles = math.prod(count for _, count, _ in ahead.tiles)
-    for tile, point in itertools.product(range(tiles), range(0, points, block.apart)):
+    for tile, row, point in itertools.product(range(tiles), range(rows), range(0, points, block.apart)):
         at = {
+            "h": row,
             ahead.variable: point,
             phase_of(block.apart): tile % block.apart,
             piece_of(block.apart): tile // block.apart,
@@ -119,8 +120,15 @@ def test_no_tile_prefetches_what_another_one_does():
         assert tiles * 64 / block.apart <= 2 * len(prefetched(ahead, number, 64))
 
 
-def test_points_that_are_no_single_loop_prefetch_nothing():
-    assert found_in(nest_in(text_of(256, 64, 8, 32, every_other=True))) is None
+def test_all_lines_of_points_in_two_loops():
+    nest = nest_in(text_of(256, 64, 8, 32, every_other=True))
+    ahead = found_in(nest)
+    assert ahead is not None
+    loads = {op.node: op for op in operations(nest.body.block) if isinstance(op, LoadOp)}
+    for number, block in enumerate(ahead.blocks):
+        found, needed = prefetched(ahead, number, 4, rows=8), read(loads[block.node], nest)
+        assert needed <= found
+        assert len(found) <= 1.5 * len(needed)
 
 
 def test_what_is_near_is_not_prefetched():
@@ -130,10 +138,15 @@ def test_what_is_near_is_not_prefetched():
     assert len(ahead.blocks) == 1
 
 
-def test_results_of_each_point_of_a_group_are_no_blocks_of_a_sum():
+def test_results_of_each_point_of_a_group():
+    """The operands of the next point are fetched as those of a block are."""
+    block = found_in(nest_in(text_of(256, 64, 8, 32)))
     text = (
         text_of(256, 64, 8, 32)
         .replace("memref<256x64xf32>", "memref<512x256x64xf32>")
         .replace("%y[", "%y[b, ")
     )
-    assert found_in(nest_in(text)) is None
+    found = found_in(nest_in(text))
+    assert found is not None
+    assert block is not None
+    assert [part.address for part in found.blocks] == [part.address for part in block.blocks]
