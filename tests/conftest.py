@@ -2,7 +2,9 @@
 together run on all cores.
 """
 
+import gc
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,6 +40,16 @@ def pytest_pycollect_makeitem(
         return None
     marks: list[pytest.Mark] = getattr(obj, "pytestmark", [])
     return [] if any(mark.name == "exhaustive" for mark in marks) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without garbage collections: what is collected stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -45,11 +45,19 @@ def absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
     return ".".join([*kept, node.module] if node.module else kept)
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements inside of `node`; expressions, most of a file, are not gone through."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield child
+            yield from statements(child)
+
+
 @cache
 def imports(source: str, module: str, is_package: bool = False) -> tuple[str, ...]:
     """Every module that may be imported by `source`, wherever in it the import stands."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):

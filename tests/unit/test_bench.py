@@ -86,6 +86,7 @@ def test_the_time_of_a_token():
     assert [line.split()[0] for line in printed.splitlines()[2:]] == ["float32", "q8_0"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["moons", "lenet"])
 def test_the_losses_are_those_of_numpy(name: str):
     problem = PROBLEMS[name]()
@@ -358,6 +359,7 @@ def test_each_nest_is_timed_on_numbers_of_its_own(monkeypatch: pytest.MonkeyPatc
     assert min(smallest) > 0.01
 
 
+@pytest.mark.exhaustive
 def test_the_command_prints_tables_and_saves_them(tmp_path: Path):
     path = tmp_path / "saved.json"
     quick = ["--rounds", "1", "--first-rounds", "1", "--peer", "ocannl", "--save", str(path)]

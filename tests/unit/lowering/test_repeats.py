@@ -133,6 +133,7 @@ assign.routine @power {
 }"""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_body_with_an_arena_runs_from_two_places(threads: int):
     m = np.random.default_rng(2).standard_normal((40, 40)) / 7
@@ -203,6 +204,7 @@ assign.routine @halve {{
 LESS = "lt(0.01, %x[0])"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("flag", "going"),
     [

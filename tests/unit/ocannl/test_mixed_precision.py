@@ -213,6 +213,7 @@ def check_block(name: str) -> None:
         programs.close(wide(found.input_gradients[k]), wide(gradient), 0.1, f"input {k}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(BLOCKS)[::SAMPLE])
 def test_blocks(name: str):
     check_block(name)

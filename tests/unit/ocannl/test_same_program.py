@@ -92,6 +92,7 @@ def plain() -> tuple[dict[str, Array], dict[str, str]]:
 
 
 class TestSameProgram:
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("look", [look_at_shapes, look_at_ir, look_at_loops])
     def test_looking_changes_nothing(
         self, look: Callable[..., Any], plain: tuple[dict[str, Array], dict[str, str]]

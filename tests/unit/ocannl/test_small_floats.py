@@ -80,7 +80,7 @@ def all_operators(dtype: Any, backend: str) -> tuple[dict[str, Array], dict[str,
     return found[0], found[1]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(19)
 @ALL
 @EVERYWHERE
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -88,6 +88,7 @@ def test_every_operator_is_that_of_f32_and_rounded(dtype: Any, backend: str):
     check_every_operator(dtype, backend)
 
 
+@pytest.mark.sampled(3)
 @NEEDS_ARM
 @ALL
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -126,7 +126,7 @@ OPTIMIZERS: dict[str, Callable[[], train.Optimizer]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_updates_of_layers_are_folded(optimizer: str):
     """Numbers that all updates need, as corrections and norms, belong to no layer."""

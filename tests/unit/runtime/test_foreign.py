@@ -40,6 +40,7 @@ def test_what_an_array_is(library: Library, name: str, version: tuple[int, int] 
     assert found.device == (2, 5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_it_is_given_back_once(library: Library, version: tuple[int, int] | None):
     """With what was made of the capsule, and not with that."""
@@ -63,6 +64,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_refused_is_given_back(library: Library, what: str):
     given, message = REFUSED[what]

@@ -122,6 +122,7 @@ def check_close(found: NDArray[Any], wanted: NDArray[Any], what: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * scale, err_msg=what)
 
 
+@pytest.mark.sampled(3)
 @NEEDS_BROWSER
 @pytest.mark.skipif(shutil.which("wasm-ld") is None, reason="there is no wasm-ld")
 @pytest.mark.parametrize("row", IN_WEBASSEMBLY)

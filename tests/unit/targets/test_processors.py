@@ -12,7 +12,7 @@ from support.operators import FLOAT_OPERATORS, check, operators_on
 from support.targets.columns import PROCESSORS
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

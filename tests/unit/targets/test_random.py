@@ -59,13 +59,14 @@ def check_programs(column: str, small: bool, how: settings) -> None:
     how(given(programs(), st.sets(st.integers(0, 9), max_size=3))(one))()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @EVERYWHERE
 @SPECS
 def test_specs(claim: str, column: str):
     check_specs(claim, column, True, FEW)
 
 
+@pytest.mark.sampled(3)
 @EVERYWHERE
 def test_programs(column: str):
     check_programs(column, True, FEW)

@@ -63,7 +63,7 @@ def trained() -> tuple[oc.Routine, Callable[[], list[float]]]:
     return step, losses
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("target", "system"), MACHINES)
 def test_objects_have_the_format_of_their_system(target: str, system: Any, tmp_path: Path):
     step, _ = trained()
@@ -83,7 +83,7 @@ def test_suffixes_tell_the_system(tmp_path: Path):
 
 
 @NEEDS_OBJDUMP
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("target", "system"), MACHINES)
 def test_code_is_vectorized_under_every_system(target: str, system: Any, tmp_path: Path):
     step, _ = trained()
@@ -91,6 +91,7 @@ def test_code_is_vectorized_under_every_system(target: str, system: Any, tmp_pat
     assert disassembled(tmp_path / "step.o").count(FUSED[target]) > 40
 
 
+@pytest.mark.sampled(3)
 @NEEDS_OBJDUMP
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_large_frames_are_probed_on_windows(system: Any, tmp_path: Path):
@@ -141,7 +142,7 @@ def operators() -> oc.Routine:
 
 
 @NEEDS_OBJDUMP
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("target", "system"), PLACES)
 def test_operators_call_what_every_system_has(
     operators: oc.Routine, target: str, system: Any, tmp_path: Path

@@ -104,6 +104,7 @@ def emitter(term: Term, type_: ScalarType) -> Callable[..., SSAValue]:
     return emit
 
 
+@pytest.mark.sampled(3)
 @TABLE
 @TYPES
 def test_lowering_is_the_reference(op: ScalarOp, type_: Any, dtype: type) -> None:

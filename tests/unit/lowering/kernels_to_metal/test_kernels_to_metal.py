@@ -85,6 +85,7 @@ def test_random_nests_as_small_kernels(texts: list[str]):
     check(texts, 1e-3)
 
 
+@pytest.mark.sampled(3)
 @NEEDS_COMPILER
 @pytest.mark.parametrize("tile", [(16,), (64,), (16, 128)], ids=str)
 def test_contractions(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):

@@ -67,7 +67,7 @@ def local_bytes(step: oc.Routine) -> list[int]:
     return [byte_size(node) for node in nodes(func) if node.mode.data == "local"]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("features", [16, 5, 24])
 @pytest.mark.parametrize("case", CASES)
 def test_as_on_a_cpu(case: str, features: int, monkeypatch: pytest.MonkeyPatch):
@@ -91,6 +91,7 @@ def test_as_ptx(monkeypatch: pytest.MonkeyPatch):
     assert not driver.counts.conflicts(looped=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_nothing_is_spilled(arch: str, monkeypatch: pytest.MonkeyPatch):

@@ -60,6 +60,7 @@ class TestContractions:
         monkeypatch.setattr(contraction, "TILE_SIDES", tile)
         assert CopyOp in operations(check(layer(*sizes), Emulation(shuffle=1)))
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("w", ["o, i", "i, o"])
     @pytest.mark.parametrize("y", ["b, o", "o, b"])
     @pytest.mark.parametrize("element", ["f32", "f64"])
@@ -74,6 +75,7 @@ class TestContractions:
         module = check(layer(37, 21, 23), Emulation(shuffle=3, check=True))
         assert {CopyOp, BarrierOp} <= operations(module)
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("depth", [8, 24, 40, 41], ids=str)
     def test_one_two_and_more_steps(self, depth: int):
         check(layer(32, 32, depth))

@@ -24,6 +24,7 @@ def launch_of(module: ModuleOp) -> LaunchOp:
     return launch
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("batch", "length", "rows", "columns"),
     [(2, 48, 9, 40), (3, 37, 1000, 8), (1, 96, 5, 30), (7, 64, 70, 1), (5, 128, 3, 1100)],

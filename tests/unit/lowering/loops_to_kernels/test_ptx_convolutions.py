@@ -36,7 +36,7 @@ def check(images: Images, tf32: bool, arch: str, apart: bool = False) -> tuple[M
     return module, counts
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("element", "tf32", "arch"), KINDS)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_ring_goes_on_over_windows(element: str, tf32: bool, arch: str, stride: int):
@@ -51,7 +51,7 @@ def test_a_ring_goes_on_over_windows(element: str, tf32: bool, arch: str, stride
     assert all(op.is_async for op in module.walk() if isinstance(op, CopyOp))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("element", "tf32", "arch"), KINDS)
 def test_odd_sizes(element: str, tf32: bool, arch: str):
     """The last tiles along channels, images and results are not whole; warps need not go on together."""
@@ -62,7 +62,7 @@ def test_odd_sizes(element: str, tf32: bool, arch: str):
     np.testing.assert_allclose(found["y"], images.expected(found, tf32), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("element", "tf32", "arch"), KINDS)
 @pytest.mark.parametrize("images", [Images(3, (7, 5), 64, 64), Images(5, (6, 6), 72, 40, (2, 3), 2)], ids=str)
 def test_rows_of_several_variables(images: Images, element: str, tf32: bool, arch: str):

@@ -47,7 +47,7 @@ def multiply(
     return found["y"], counts
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(51)
 @pytest.mark.parametrize(("tiles", "element"), TILES_OF, ids=str)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
 def test_tensor_cores(x: str, w: str, element: str, tiles: WarpTiles, monkeypatch: pytest.MonkeyPatch):
@@ -95,6 +95,7 @@ def test_odd_sizes(element: str, tf32: bool):
     multiply((37, 53, 70), element, "b, i", "o, i", tf32)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("element", "tf32"), [("f32", False), ("f32", True), ("bf16", True), ("f64", True)])
 def test_warps_do_not_need_each_other_between_barriers(element: str, tf32: bool):
     """Each runs as far as it can before the next one does."""

@@ -75,9 +75,9 @@ def in_registers(step: oc.Routine) -> list[LaunchOp]:
     return [launch for launch in launches if "quarter" in launch.block.names]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", TOLERANCES)
-@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("gradients", [True, False])
 def test_as_on_a_cpu(kind: str, gradients: bool):
     """With checks for races; one barrier a turn, and shared memory has only what is copied."""
     ctx = oc.Context.emulated_gpu(check=True, shuffle=1, tf32=kind == "tf32")
@@ -100,7 +100,7 @@ def test_as_on_a_cpu(kind: str, gradients: bool):
         assert all(op.result in written for op in launch.walk() if isinstance(op, SharedOp))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["mixed", "tf32"])
 def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
     """Without bank conflicts."""
@@ -114,7 +114,7 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a"])
 @pytest.mark.parametrize("kind", ["mixed", "tf32", "layer"])
 def test_nothing_is_spilled(kind: str, arch: str, monkeypatch: pytest.MonkeyPatch):
@@ -177,7 +177,7 @@ def test_wide_heads_have_room_in_shared_memory(monkeypatch: pytest.MonkeyPatch):
     assert "sm_80" in step.ptx("sm_80")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("case", CASES)
 def test_masks_and_groups_of_heads(case: str):
     """Also dropout and caps; with checks for races."""

@@ -13,6 +13,7 @@ from ocannl.runtime.cuda.ptx import ptx_text
 
 
 class TestSplitSums:
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("sizes", [(16, 16, 2048), (32, 40, 4000), (128, 20, 6000)], ids=str)
     def test_long_sums_with_few_results_have_parts(self, sizes: tuple[int, int, int]):
         module = check(layer(*sizes), tolerance=1e-2)
@@ -137,6 +138,7 @@ loops.func @softmax {{
 
 
 class TestGroupedRows:
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("length", [32, 70, 128, 1025, 4096, 6000])
     @pytest.mark.parametrize(
         ("rows", "row"), [("b = 7", "7x{}"), ("b = 2, h = 4", "2x4x{}")], ids=["one", "two"]

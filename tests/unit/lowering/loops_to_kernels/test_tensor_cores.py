@@ -73,13 +73,13 @@ def check(
 
 
 class TestProducts:
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(7)
     @pytest.mark.parametrize("element", DTYPES)
     @pytest.mark.parametrize("sizes", [(16, 16, 8), (37, 70, 50), (64, 33, 129)], ids=str)
     def test_types(self, sizes: Sizes, element: str):
         check(sizes, element)
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(7)
     @pytest.mark.parametrize("element", ["f32", "bf16", "f64"])
     @pytest.mark.parametrize(
         ("x", "w", "y"), list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"], ["b, o", "o, b"]))
@@ -87,7 +87,7 @@ class TestProducts:
     def test_layouts(self, x: str, w: str, y: str, element: str):
         check((40, 48, 36), element, x, w, y)
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(7)
     @pytest.mark.parametrize("tiles", TILES, ids=str)
     @pytest.mark.parametrize("element", ["f32", "f16"])
     def test_tiles(self, tiles: WarpTiles, element: str, monkeypatch: pytest.MonkeyPatch):
@@ -211,6 +211,7 @@ def lanes(launch: LaunchOp, count: int) -> Iterator[dict[str, int]]:
         yield dict(zip(names, values, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("tiles", "element"), TILES_OF, ids=str)
 def test_no_bank_conflicts(tiles: WarpTiles, element: str, monkeypatch: pytest.MonkeyPatch):
     """The words that a warp reads at a time, or half a one numbers of 64 bits, lie in different banks; of

@@ -78,7 +78,7 @@ def only(monkeypatch: pytest.MonkeyPatch):
     return choose
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("tiles", WARPGROUP_TILES, ids=str)
 @pytest.mark.parametrize("element", HALVES)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
@@ -91,7 +91,7 @@ def test_products(x: str, w: str, element: str, tiles: WarpTiles, only: Any):
     assert not counts.partial()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("tiles", WARPGROUP_TILES, ids=str)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS[:3])
 def test_products_of_tf32(x: str, w: str, tiles: WarpTiles, only: Any):
@@ -340,6 +340,7 @@ def test_long_epilogues(only: Any):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 @NEEDS_PTXAS
 def test_long_epilogues_spill_nothing(only: Any):
     only(WARPGROUP_TILES[0])

@@ -124,7 +124,7 @@ loops.func @contraction {{
 }}"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("order", ["b, o", "o, b"])
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def assembly(sizes: dict[str, int], target: TargetDescription = AMX) -> str:
     return emit_assembly(loops_to_llvm(module, target=target), target)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("rows", range(1, 33))
 @pytest.mark.parametrize("columns", [1, 2, 15, 16, 17, 31, 32])
 def test_tiles_of_all_shapes_have_registers(rows: int, columns: int):
@@ -109,6 +109,7 @@ VECTORS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 @pytest.mark.parametrize(("cpu", "bytes", "features", "types", "name"), VECTORS)
 def test_vectors(

@@ -76,6 +76,7 @@ needs_pairs = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sampled(3)
 @needs_pairs
 @pytest.mark.parametrize("lanes", [4, 8, 16, 32])
 @pytest.mark.parametrize("depth", [8, 31, 32, 33, 64, 100, 127, 640])

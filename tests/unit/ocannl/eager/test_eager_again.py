@@ -94,6 +94,7 @@ class TestAgain:
                 compiled.clear()
         assert [name for name in compiled if name != "init"] == []
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("make", METRICS_AND_BLOCKS)
     def test_what_compiles_once(self, make: Any, compiled: list[str]):
         """Dimensions that an operation captures are those of before, whatever is known of them by now."""
@@ -130,6 +131,7 @@ class TestAgain:
                 with pytest.raises(oc.OcannlError, match="the id 5"):
                     found.numpy()
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize(
         "make", [train.adam, train.sgd, lambda lr: train.sgd(lr, momentum=0.9, clip_norm=1.0)]
     )
@@ -213,6 +215,7 @@ class TestAgain:
         assert value() is None
         assert held.numpy().tolist() == [2.0, 4.0]
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("is_trained", [False, True])
     def test_an_expression_that_goes_on(self, is_trained: bool, compiled: list[str]):
         """It is data from time to time, where no gradient goes through it."""

@@ -86,7 +86,7 @@ class TestNumbers:
         ),
     )
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(7)
     @pytest.mark.parametrize("apply", POINTWISE)
     @pytest.mark.parametrize("dtype", ["float16", "int32", "bool"])
     def test_they_are_as_if_they_were_part_of_the_program(self, apply: Any, dtype: str, compiled: list[str]):

@@ -40,7 +40,7 @@ def is_all_given_back(library: Library) -> bool:
     return library.given == len(library.returned) > 0
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
 def test_memory_is_set(driver: FakeDriver, library: Library, dtype: type[np.generic]):
     """After what the other library still does; bf16, which the array interface has not, too."""
@@ -70,6 +70,7 @@ def test_what_is_converted_passes_through_the_host(driver: FakeDriver, library: 
     assert library.given == len(library.returned)
 
 
+@pytest.mark.sampled(3)
 def test_data_stay_there(driver: FakeDriver, library: Library):
     """As what they were then: the other library may write its array again, and drop it."""
     array = library.array(VALUES)
@@ -114,6 +115,7 @@ def test_without_a_driver_for_us(monkeypatch: pytest.MonkeyPatch, library: Libra
     np.testing.assert_array_equal(oc.Context.cpu(threads=1)[oc.data(array)], VALUES)
 
 
+@pytest.mark.sampled(3)
 def test_all_is_given_back_in_the_end(driver: FakeDriver, library: Library):
     kept = set(driver.alive)
     array = library.array(VALUES)

@@ -43,7 +43,7 @@ def test_an_access_that_nobody_foresaw_is_an_error_and_changes_nothing(checked: 
     assert table not in checked
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_touch_what_is_theirs(checked: oc.Context, name: str):
     """They have the bits that they have without checks."""
@@ -102,6 +102,7 @@ def test_many_random_routines_touch_what_is_theirs():
     fuzz(100_000, seed=1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["moons", "lenet"])
 def test_benchmarked_steps_touch_what_is_theirs(name: str, monkeypatch: pytest.MonkeyPatch):
     losses: list[list[float]] = []
@@ -121,7 +122,7 @@ def images(x: oc.Tensor) -> oc.Tensor:
     return nn.batch_norm2d()(nn.conv2d(out_channels=5)(nn.max_pool2d()(x)), train_step=oc.index("n"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("model", "shape"),
     [(encoder, (3, 5, 6)), (images, (2, 10, 6, 3)), (lambda x: nn.lstm(hid_dim=5)(x), (3, 4, 6))],

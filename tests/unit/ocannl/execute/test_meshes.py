@@ -17,6 +17,7 @@ from ocannl.program.extract import extract
 Values = Mapping[str, NDArray[Any]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("program", [perceptron, recurrent])
 def test_a_program_gives_on_a_mesh_what_it_gives_on_one_device(

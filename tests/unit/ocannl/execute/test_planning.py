@@ -18,6 +18,7 @@ from ocannl.program.sharding import Shard
 MACHINE = "512x8xH100"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64, 512, 4096])
 def test_data_parallel_training_sums_each_gradient_once(ranks: int) -> None:
     plan = oc.plan(perceptron().step, oc.Mesh({"data": ranks}), MACHINE)
@@ -42,6 +43,7 @@ def test_tensor_parallel_layers_have_two_sums_in_each_direction(ranks: int) -> N
     assert plan.sent == 4 * LAYERS * numbers
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("row", ["input", "output"])
 def test_parameters_in_parts_send_one_and_a_half_times_as_much(row: RowKind, ranks: int) -> None:
@@ -95,7 +97,7 @@ PROGRAMS: list[tuple[str, Callable[[], Trained]]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("axis", "program"), PROGRAMS)
 def test_engines_send_what_is_planned(axis: str, program: Callable[[], Trained], ranks: int) -> None:

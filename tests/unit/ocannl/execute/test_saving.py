@@ -30,6 +30,7 @@ from ocannl.program import graph
 # There and back.
 
 
+@pytest.mark.sampled(3)
 @SUFFIXES
 @pytest.mark.parametrize("build", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_goes_on_where_it_was(build: Build, suffix: str, tmp_path: Path):

@@ -37,6 +37,7 @@ def check_resumed(saved: Axes, loaded: Axes, folder: Path) -> None:
     np.testing.assert_allclose(second.run(2), first.run(2), rtol=1e-12, atol=0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("saved", "loaded"), [*zip(MESHES, MESHES[1:] + MESHES[:1], strict=True)], ids=str)
 def test_training_goes_on_with_another_number_of_ranks(saved: Axes, loaded: Axes, tmp_path: Path) -> None:
     check_resumed(saved, loaded, tmp_path)

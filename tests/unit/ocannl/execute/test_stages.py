@@ -105,6 +105,7 @@ def check(program: Program, mesh: oc.Mesh, shard: Any, stages: int) -> None:
         np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("program", "microbatches"),
     [

@@ -34,6 +34,7 @@ def test_products_are_right_on_every_target(target: str, sizes: tuple[int, int, 
     np.testing.assert_allclose(ctx[result], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_functions_are_right_on_every_target(target: str):
     """Their expansions count on products and sums that are rounded once."""

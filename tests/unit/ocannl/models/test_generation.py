@@ -31,6 +31,7 @@ def best(model: Any):
     return ids
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cache", [True, False])
 def test_the_best_ids(model: Any, best: Any, cache: bool):
     found = oc.generate(model, IDS, max_new=12, temperature=0, cache=cache)
@@ -129,6 +130,7 @@ def test_ids_are_chosen_by_their_chances(temperature: float):
     np.testing.assert_allclose(np.bincount(found, minlength=5) / 4000, wanted / wanted.sum(), atol=0.03)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("top_k", "top_p", "allowed"),
     [(2, 1.0, [1, 3]), (5, 0.8, [1, 3, 4]), (4, 0.5, [1, 3]), (9, 1.0, [0, 1, 2, 3, 4]), (1, 1.0, [1])],
@@ -141,6 +143,7 @@ def test_only_the_best_are_chosen(both: Any, top_k: int, top_p: float, allowed: 
     np.testing.assert_allclose(observed, wanted / wanted.sum(), atol=0.03)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("low", [-np.inf, -1e30])
 @pytest.mark.parametrize("above", [0, -5e9, 1e6])
 def test_what_is_impossible_does_not_count(both: Any, low: float, above: float):
@@ -168,7 +171,7 @@ def both():
     return draw
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("how", [{"temperature": 0}, {"top_k": 1}, {"top_p": 1e-9, "cache": False}])
 @pytest.mark.parametrize("score", [np.nan, -np.inf])
 @pytest.mark.parametrize("new", [0, 3])
@@ -241,6 +244,7 @@ def test_lengths_by_turns_compile_nothing(monkeypatch: pytest.MonkeyPatch):
     assert counts[0] < counts[1] == counts[-1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("page_size", [1, 3])
 def test_a_cache_in_pages_writes_the_same_ids(model: Any, best: Any, page_size: int):
     cache, how = nn.paged_cache(length=18, pages=36, page_size=page_size), {"max_new": 12, "temperature": 0}

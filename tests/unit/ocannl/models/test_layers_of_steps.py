@@ -36,6 +36,7 @@ def writer_of(kind: str, layers: int, ctx: oc.Context) -> Writer:
     return Writer(Model(ARCHITECTURES[kind].build(config), config), ctx)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_layers_with_caches_are_folded(kind: str):
     """Writes of caches and norms of one position are layers, too, and stay equal down to nests."""

@@ -11,7 +11,7 @@ import ocannl as oc
 from ocannl import nn, train
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(15)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()

@@ -113,7 +113,7 @@ def test_a_perceptron_with_dropout_learns():
     assert (ctx[logits].argmax(axis=1) == targets).mean() > 0.9
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("block", "masks"),
     [

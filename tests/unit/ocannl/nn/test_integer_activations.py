@@ -31,6 +31,7 @@ def weights_of(layer: oc.Block[..., Any], quantized: oc.Block[..., Any]) -> Arra
     return oc.function(quantized, axes={"x": "boo"})(basis)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("inputs", [(2, 256), (8, 64)], ids=str)
 @pytest.mark.parametrize("kind", FORMATS)
@@ -78,6 +79,7 @@ def test_inputs_that_are_no_whole_vectors_or_words_are_rounded_too(size: int):
     np.testing.assert_allclose(found, rounded("int8", x) @ weights, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_way_to_multiply_bytes_gives_the_same_sums(kind: str, target: str):

@@ -11,7 +11,7 @@ import ocannl as oc
 from ocannl import nn
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()

@@ -14,7 +14,7 @@ import ocannl as oc
 from ocannl import nn
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()
@@ -91,7 +91,7 @@ def test_a_target_that_is_too_long():
     np.testing.assert_array_equal(ctx[oc.grad(loss, x)], np.zeros((2, 5)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", [np.float64, np.float16])
 @pytest.mark.parametrize(
     "never", [(2, 0), (slice(1, 3), 0), (0, slice(1, 3)), ([0, 4], [0, 2]), (slice(None), 2)]

@@ -81,7 +81,7 @@ def by_torch(params: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]
     return values | {name: leaf.grad for name, leaf in leaves.items()}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=list(SETTINGS))
 def test_values_and_gradients_are_those_of_torch(settings: dict[str, Any]):
     params, found = trained(settings)

@@ -60,7 +60,7 @@ SETTINGS: dict[str, tuple[Mapping[str, int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("axes", "settings"), SETTINGS.values(), ids=list(SETTINGS))
 def test_experts_of_several_ranks_give_what_those_of_one_give(
     axes: Mapping[str, int], settings: dict[str, Any]
@@ -72,6 +72,7 @@ def test_experts_of_several_ranks_give_what_those_of_one_give(
         np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("ranks", "layers"), [(2, 1), (8, 2), (64, 1)])
 def test_tokens_move_to_experts_and_back_once_in_each_direction(ranks: int, layers: int):
     """Two exchanges forward and two backward (Lepikhin et al., 2021), of which each rank keeps 1 / n."""

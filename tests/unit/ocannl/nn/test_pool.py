@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl import nn, train
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()

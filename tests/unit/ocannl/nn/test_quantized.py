@@ -80,6 +80,7 @@ HOLDERS: dict[str, tuple[Callable[[], oc.Block[..., Any]], int]] = {
 """Blocks that have parameters of their own, and how many weights of products."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", HOLDERS)
 def test_blocks_compute_with_the_decoded_weights(kind: str):
     make, count = HOLDERS[kind]

@@ -45,7 +45,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], Callable[..., Array]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values(name: str):
     function, reference = FUNCTIONS[name]
@@ -228,7 +228,7 @@ RUNNING = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("size", [64, 65, 67, 70, 96, 257, 1009, 1024, 4097])
 @pytest.mark.parametrize("name", RUNNING)
 def test_long_axes_are_accumulated_in_blocks(name: str, size: int):

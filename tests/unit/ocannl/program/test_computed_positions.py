@@ -70,6 +70,7 @@ def expected(how: str, key: Any, start: Array, values: Array) -> Array:
     return wanted
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["set", "update", "add", "max"])
 def test_writes_are_those_of_numpy(how: str):
     """In NumPy too the last of several values for one cell is set, and `ufunc.at` accumulates all."""

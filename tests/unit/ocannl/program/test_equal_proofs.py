@@ -50,6 +50,7 @@ def check(proofs: EqualProofs, value: Value) -> None:
             assert shape_by(value, [other for other in lines if other is not line]) != wanted, str(value.op)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("model", "layers", "each"), [(stack, 7, 11), (decoder, 2, 37)])
 def test_lines_prove_and_each_is_needed(model: Callable[[int], oc.Tensor], layers: int, each: int):
     proofs, values = proofs_of(model(layers))

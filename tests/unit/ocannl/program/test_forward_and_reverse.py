@@ -47,7 +47,7 @@ def differences(function: Callable[[list[Array]], Array], arrays: list[Array], s
     return (ends[0].astype(np.float64) - ends[1]) / (2 * STEP)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", FLOAT_OPERATORS)
 def test_operators_twice(name: str):
     """Tangents and gradients are slopes, and so are the tangents and gradients of gradients."""

@@ -127,7 +127,7 @@ def check_gradients(
         np.testing.assert_allclose(ctx[param.grad], numeric, rtol=1e-5, atol=2e-6, err_msg=f"p{k}")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", FLOAT_OPERATORS)
 @pytest.mark.parametrize("shapes", [[(2, 3)] * 3, [(2, 1), (3,), ()]], ids=["equal", "broadcast"])
 def test_operators(name: str, shapes: list[tuple[int, ...]]):

@@ -122,6 +122,7 @@ def check_pair(x: str, y: str, backend: str = "cpu") -> None:
         np.testing.assert_allclose(found, wanted, rtol=rtol, err_msg=name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("x", "y"), FAST_PAIRS)
 def test_operators_on_two_dtypes(x: str, y: str):
     check_pair(x, y)
@@ -142,6 +143,7 @@ def test_operators_on_other_targets(dtype: str, backend: str):
     check_pair(dtype, dtype, backend)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", PROCESSORS)
 def test_operators_on_other_processors(backend: str):
     check_pair("int8", "uint16", backend)
@@ -189,7 +191,7 @@ def test_python_numbers_are_weak(dtype: str):
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("backend", ["cpu", "emulated_gpu", "metal"])
 def test_accumulations(dtype: str, backend: str):
@@ -241,6 +243,7 @@ def cast(a: Array, dtype: str) -> Array:
     return np.where(whole >= most, info.max, np.where(whole <= least, info.min, inside)).astype(dtype)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("left", [np.int8, np.uint8])
 @pytest.mark.parametrize("right", [np.int8, np.uint8])
 def test_sums_of_products_of_bytes_of_any_length(left: DTypeLike, right: DTypeLike):

@@ -36,7 +36,6 @@ def only_what_is_new() -> Generator[None]:
 
     The package then leaves the collector to itself.
     """
-    gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
@@ -142,6 +141,7 @@ class TestNothingIsLeft:
 class TestAtOnce:
     """With the collector off: references alone free it."""
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("make", [perceptron, classifier])
     def test_values_of_expressions(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
         with no_collector():
@@ -161,6 +161,7 @@ class TestAtOnce:
             del y
             assert sys.getrefcount(array) == before
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("make", [perceptron, classifier])
     def test_the_memory_of_a_context(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
         ctx = oc.Context.cpu(1)
@@ -280,6 +281,7 @@ class TestDroppingChangesNothing:
 
 
 class TestHandles:
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("twin", [copy.deepcopy, pickle.dumps, lambda p: copy.deepcopy([p]), copy.copy])
     def test_have_no_twins(self, twin: Callable[[object], object]):
         with pytest.raises(ArgumentError, match=r"test_lifetime\.py:\d+: `p` is a handle on memory"):
@@ -290,6 +292,7 @@ class TestHandles:
         with pytest.raises(AttributeError, match="requires_grad"):
             object.__setattr__(p, "requires_grad", False)
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("twin", [copy.deepcopy, pickle.dumps, copy.copy])
     def test_contexts_and_routines_have_no_twins(self, twin: Callable[[object], object]):
         ctx = oc.Context.cpu(1)

@@ -99,6 +99,7 @@ MOVES: dict[str, tuple[Callable[[oc.Tensor], oc.Tensor], Callable[[Array], Array
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_types_and_values(dtype: type[np.generic]) -> None:
     a = RNG.integers(0, 2, (4, 6)).astype(dtype)

@@ -32,7 +32,7 @@ DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", 
 
 @TABLE
 @DTYPES
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_special_values(name: str, dtype: type[np.floating]):
     compiled = all_operators(dtype)
@@ -43,7 +43,7 @@ def test_special_values(name: str, dtype: type[np.floating]):
 CONSTANTS = [0.0, -0.0, 1.0, -1.0, 2.0, 3.0, np.inf, -np.inf, np.nan]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", [name for name, op in FLOAT_OPERATORS.items() if op.arity > 1])
 @DTYPES
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -96,6 +96,7 @@ def test_trigonometry_of_large_angles(dtype: type[np.floating]):
         assert np.abs(ctx[tensor] - wanted).max() < 8 * np.finfo(dtype).eps
 
 
+@pytest.mark.sampled(3)
 @DTYPES
 def test_python_operators(dtype: type[np.floating]):
     a, b = random_operands(dtype, [(3, 4), (3, 4)])
@@ -137,6 +138,7 @@ def test_python_operators(dtype: type[np.floating]):
 ACCUMULATORS = pytest.mark.parametrize("op", accumulators(), ids=lambda op: op.name)
 
 
+@pytest.mark.sampled(3)
 @DTYPES
 @ACCUMULATORS
 @pytest.mark.parametrize("reset", [False, True], ids=["keep", "reset"])
@@ -217,7 +219,7 @@ def test_levels(name: str, stage: str):
     check_round_trip(text)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("stage", list(stage_names("cpu"))[::2])
 def test_all_operators_at_every_stage(stage: str):
     """One routine with every operator and its derivative."""

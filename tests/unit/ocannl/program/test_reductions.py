@@ -39,7 +39,7 @@ def weights(shape: tuple[int, ...]) -> Array:
     return np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("axes", ROWS, ids=str)
 @pytest.mark.parametrize("keep", [False, True])
 def test_values(axes: Any, keep: bool):

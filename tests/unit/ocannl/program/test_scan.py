@@ -106,6 +106,7 @@ def loss_of(trees: Sequence[Any]) -> oc.Tensor:
 CASES = [("gru", 3, True), ("sum", 2, False), ("tanh", 1, True), ("gru", 0, False)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "length", "reverse"), CASES)
 def test_values_and_gradients_are_those_of_the_unrolled_program(
     rng: np.random.Generator, name: str, length: int, reverse: bool
@@ -309,6 +310,7 @@ def test_what_a_scan_captures_is_trained() -> None:
     assert oc.params(oc.stop_gradient(ys.sum()), trained=True).keys() == set()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("length", "every", "reverse"), [(7, 3, False), (7, 2, True), (6, 3, False)])
 def test_checkpoints_change_no_gradients(
     rng: np.random.Generator, length: int, every: int, reverse: bool

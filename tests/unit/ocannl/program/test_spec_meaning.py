@@ -24,7 +24,7 @@ def checked(check: Callable[..., None], *args: Any) -> None:
     check(Place(oc.Context.cpu(threads=1), np.float64), *args)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_specs_mean_what_the_language_says(claim: str):
     check, strategy = CLAIMS[claim]

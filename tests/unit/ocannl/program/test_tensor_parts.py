@@ -50,6 +50,7 @@ KEYS: list[Key] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_a_key(key: Key):
     check(array_of(2, 3, 4), key)

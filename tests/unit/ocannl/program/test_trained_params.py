@@ -43,6 +43,7 @@ READS: dict[str, Callable[[oc.Tensor], oc.Tensor]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("read", READS)
 def test_an_optimizer_moves_what_is_read(read: str):
     w = oc.param("w", START)

@@ -85,6 +85,7 @@ def generated(folder: Path) -> None:
 PROGRAMS = [decoder, scan, lstm, condition, quantized, sharded]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", [decoder, sharded])
 def test_the_lines_prove_the_shapes_of_parameters(program: Callable[[], oc.Tensor]):
     loss = program()
@@ -122,7 +123,7 @@ def check(routines: list[oc.Routine]) -> None:
         assert files_of(levels) <= {__file__, levels_of.__code__.co_filename}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if program is not sharded])
 def test_every_node_has_reasons_and_every_operation_its_line(program: Callable[[], oc.Tensor]):
     with noted() as routines:

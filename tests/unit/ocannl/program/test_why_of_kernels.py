@@ -64,6 +64,7 @@ def test_which_of_two_waits():
     assert "computed at once, by the kernel 'l .. l.grad'" in step.why(loss, "l.grad").answer
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", ["cpu", "emulated_gpu"])
 def test_what_a_loop_computes(backend: str):
     ctx, xs = oc.Context(backend), oc.data(np.ones((3, 4)), axes="bo", label="xs")

@@ -132,6 +132,7 @@ def in_python(wheel: Path, program: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.sampled(3)
 @NEEDS_CC
 @pytest.mark.parametrize("parameters", ["embedded", "loaded"])
 def test_a_wheel_of_a_routine(parameters: Any, tmp_path: Path):
@@ -206,6 +207,7 @@ def test_parameters_apart(tmp_path: Path):
     assert [float.fromhex(line) for line in done.stdout.split()] == losses()
 
 
+@pytest.mark.sampled(3)
 @NEEDS_CC
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32", "uint8", "int64", "bool"])
 def test_types(dtype: str, tmp_path: Path):

@@ -105,7 +105,7 @@ class TestMalformed:
         assert "3->2" in done.err
         assert "4|3" in done.err
 
-    @pytest.mark.sampled(6)
+    @pytest.mark.sampled(13)
     @pytest.mark.parametrize("stage", STAGES)
     def test_truncated(self, stage: str, opt: Opt):
         text = moons(stage).rstrip()
@@ -135,7 +135,7 @@ class TestMalformed:
             if done.code:
                 check_report(done)
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-projections", "loops"])
     def test_with_a_number_changed(self, stage: str, opt: Opt):
         text = moons(stage).rstrip()

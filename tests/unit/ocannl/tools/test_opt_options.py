@@ -95,6 +95,7 @@ class TestCommandLine:
         check_located(done)
         assert "loops.func" in done.err
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("text", ["", "no mlir"])
     @pytest.mark.parametrize("named", [[], ["-"]])
     def test_standard_input(

@@ -18,7 +18,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out.strip() == text.strip()
 
-    @pytest.mark.sampled(8)
+    @pytest.mark.sampled(17)
     @pytest.mark.parametrize("stage", STAGES)
     def test_the_remaining_passes_give_the_same_end(self, stage: str, opt: Opt):
         rest = passes_after(stage)
@@ -26,7 +26,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out == moons("loops")
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(7)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-shapes", "fuse", "loops"])
     def test_the_same_llvm(self, stage: str, opt: Opt):
         wanted = opt(moons("texpr"), "-p", "cpu", "-t", "llvm")
@@ -41,7 +41,7 @@ class TestStages:
         llvm = opt(moons("texpr"), "-p", "cpu", "-t", "llvm").out
         assert llvm == moons("llvm")
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("name", PASSES)
     def test_one_pass_at_a_time(self, name: str, opt: Opt):
         place = PASSES.index(name)
@@ -50,7 +50,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out.strip() == moons(name).strip()
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("name", PASSES)
     def test_a_pass_twice_is_no_crash(self, name: str, opt: Opt):
         """Passes may run again on what they gave: they change nothing, or say why not."""

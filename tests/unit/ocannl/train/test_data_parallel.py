@@ -43,6 +43,7 @@ def trained(contexts: Any, update: Any, reduction: Any = "mean") -> list[NDArray
     return [np.array(losses), driver.contexts[-1][w1], driver.contexts[-1][w2]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_mean_of_parts_is_that_of_one_context(update: Callable[[], Any], count: int) -> None:

@@ -72,7 +72,7 @@ def close(found: Mapping[str, NDArray[Any]], wanted: Mapping[str, NDArray[Any]],
 # Rules.
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", OURS)
 def test_against_numpy(name: str):
     model = Model(bias=name != "muon")

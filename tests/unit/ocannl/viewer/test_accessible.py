@@ -111,6 +111,7 @@ def held(page: Page) -> None:
     assert page.run('document.getElementById("status").textContent').startswith("held: ")
 
 
+@pytest.mark.sampled(3)
 @NEEDS_BROWSER
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_all_text_has_contrast(page: Page, path: Path, theme: str):

@@ -141,6 +141,7 @@ def test_stores_past_the_caches_are_linked():
     assert all(stores)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", [dense, convolutions, layers])
 def test_the_text_is_that_which_is_compiled(code: Callable[[], oc.Code]):
     levels, made = read(code), code()

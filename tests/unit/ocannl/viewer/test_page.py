@@ -104,11 +104,17 @@ def graph_of(code: oc.Code, folder: Path) -> list[dict[str, Any]]:
     return data_of(code.view(folder / "step.html"))["graph"]
 
 
-def test_the_graph_has_a_loss_beside_blocks_and_masks_where_they_are_first_used(tmp_path: Path):
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a decoder whose weights of the embedding are those of the scores."""
     ids = oc.data(np.zeros((2, 5), np.int32), axes="bb", label="ids")
     embed, decode = nn.embedding(num=7, dim=8), nn.decoder_only(2, 2, 4, 4, 16)
     loss = nn.cross_entropy(embed.w @ decode(embed(ids)), ids).named("loss")
-    graph = graph_of(train.grad_update(loss), tmp_path)
+    return train.grad_update(loss).view(tmp_path_factory.mktemp("tied") / "step.html")
+
+
+def test_the_graph_has_a_loss_beside_blocks_and_masks_where_they_are_first_used(tied: Path):
+    graph = data_of(tied)["graph"]
     of = {node["name"]: node for node in graph}
     assert of["loss"]["block"] == ""
     assert of["causal_mask"]["block"].startswith("decoder.layer1")
@@ -128,14 +134,10 @@ EDGES = """[...document.querySelectorAll("#view-graph path.edge")].map((edge) =>
 
 
 @NEEDS_BROWSER
-def test_edges_of_the_graph_go_down_where_weights_are_tied(tmp_path: Path):
-    ids = oc.data(np.zeros((2, 5), np.int32), axes="bb", label="ids")
-    embed, decode = nn.embedding(num=7, dim=8), nn.decoder_only(2, 2, 4, 4, 16)
-    loss = nn.cross_entropy(embed.w @ decode(embed(ids)), ids).named("loss")
-    path = train.grad_update(loss).view(tmp_path / "step.html")
+def test_edges_of_the_graph_go_down_where_weights_are_tied(tied: Path, tmp_path: Path):
     with browser(tmp_path) as page:
         page.size(1600, 900)
-        page.open(path, "#graph")
+        page.open(tied, "#graph")
         edges = page.run(EDGES)
     assert len(edges) >= 5
     assert all(start < end for start, end in edges)

@@ -56,7 +56,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(online_softmax, "MOST_KEYS_HIDDEN", 64)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kernels", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients_are_kept(case: str, kernels: bool):
@@ -79,6 +79,7 @@ def test_values_and_gradients_are_kept(case: str, kernels: bool):
     assert all(byte_size(node) < scores for node in nodes(after) if node.mode.data == "local")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernels", [False, True])
 @pytest.mark.parametrize("compute", [oc.float32, oc.bfloat16])
 def test_gradients_of_what_is_made_of_rounded_results(compute: oc.DType, kernels: bool):
@@ -177,6 +178,7 @@ def reference(q: Array, k: Array, v: Array, g: Array) -> tuple[Array, ...]:
     return y, of_scores @ k, of_scores.T @ q, weights.T @ g
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_long_causal_attention_runs(threads: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()

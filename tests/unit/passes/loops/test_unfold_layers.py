@@ -126,7 +126,7 @@ def test_bodies_that_are_not_made_tell_what_those_that_are_do(model: str):
     assert told() == before
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("model", MODELS)
 def test_compiling_makes_no_body_of_a_layer_left_out(model: str):
     module, func = unfolded(model, "plan-memory")

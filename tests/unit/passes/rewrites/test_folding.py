@@ -102,7 +102,7 @@ def with_everything(type: str) -> Program:
     return program
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("type", DTYPES)
 def test_operations_on_constants_keep_their_values(type: str):
     program = with_everything(type)

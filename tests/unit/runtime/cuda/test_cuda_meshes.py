@@ -67,7 +67,7 @@ def same(found: Values, expected: Values) -> None:
         np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(
     "program", [perceptron, recurrent, divided_parameters, divided_layers, divided_experts]

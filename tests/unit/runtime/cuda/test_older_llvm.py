@@ -22,6 +22,7 @@ def instructions(text: str) -> Counter[str]:
     return Counter(name for name in names if name.startswith(NAMED))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["gemm_nt_1024x448x1024_bf16", "gemm_256x192x320_bf16", "softmax_200x300"])
 @pytest.mark.parametrize("lines", [False, True], ids=["", "lines"])
 def test_it_says_the_same(name: str, lines: bool, monkeypatch: pytest.MonkeyPatch):

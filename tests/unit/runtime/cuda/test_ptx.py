@@ -149,7 +149,7 @@ def test_rows_and_columns(length: int, arch: str):
     check_kernels(sums("i = 5", f"k = {length}", "k, i", f"{length}x5", "i", "5"), arch)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
@@ -165,7 +165,7 @@ SMALL = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @SMALL

@@ -149,7 +149,7 @@ def inputs(name: str, dtype: type) -> Array:
             )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", EXACT)
 def test_error_of_unary(name: str, dtype: type) -> None:

@@ -200,7 +200,7 @@ def test_few_rows_of_a_product_are_right(target: str):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("size", "blocks"), [(9257, 36), (9472, 37)])
 @pytest.mark.parametrize("element", ["f32", "f64"])

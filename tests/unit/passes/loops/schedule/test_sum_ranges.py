@@ -60,6 +60,7 @@ def test_ranges_compute_what_the_whole_did(size: int):
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(host().vector_bytes < 32, reason="tiles of these targets are others")
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("columns", [480, 485])

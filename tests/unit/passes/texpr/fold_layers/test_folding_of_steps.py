@@ -30,6 +30,7 @@ def step_of(update: str, is_tied: bool) -> tuple[oc.Tensor, oc.Code]:
     return loss, train.grad_update(loss) + UPDATES[update](loss)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_tied", [False, True])
 @pytest.mark.parametrize("update", UPDATES)
 def test_a_model_with_an_embedding_is_folded(update: str, is_tied: bool):
@@ -39,6 +40,7 @@ def test_a_model_with_an_embedding_is_folded(update: str, is_tied: bool):
     assert "layers = [[" in str(module)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("update", ["momentum", "adam"])
 def test_folded_steps_compute_the_same(update: str):
     found: list[dict[str, np.ndarray]] = []
