@@ -108,7 +108,7 @@ def is_empty(text: str) -> bool:
 
 OWN_TARGETS = tuple(target.name for target in (LLVMTarget, PTXTarget, MetalTarget, CTarget))
 XDSL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
-"""Errors of passes and targets of xDSL at operations that they do not know."""
+"""Python's errors, which passes and targets of xDSL raise at operations that they do not know."""
 
 
 class InputError(Exception):
@@ -116,7 +116,7 @@ class InputError(Exception):
 
 
 class UsageError(Exception):
-    """A name on the command line that is unknown."""
+    """Something that the command line asks for and that does not exist, or cannot be done."""
 
 
 def verify(module: ModuleOp) -> None:

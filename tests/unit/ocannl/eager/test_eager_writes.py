@@ -97,7 +97,8 @@ class TestWrites:
     def test_what_is_not_held_is_not_computed(self, compiled: list[str]):
         w = oc.param("w", np.array([1.0]))
         for _ in range(3):
-            3 * w + 1  # pyright: ignore[reportUnusedExpression]
+            _ = 3 * w + 1
+            del _
             w += 1.0
         assert compiled == ["eager"]
 
