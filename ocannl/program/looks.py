@@ -7,10 +7,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ocannl.dialects import texpr
 from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.program.eager import ENGINE, is_eager
 from ocannl.program.errors import ArgumentError
+from ocannl.program.needed import needed_for
 from ocannl.program.present_value import PresentValue
+from ocannl.program.retracing import is_tracing
 from ocannl.program.values import Value, label_of, values_of
 
 
@@ -23,7 +26,11 @@ class Looks(PresentValue, ABC):
     def _value(self) -> Value: ...
 
     def _look(self) -> NDArray[Any]:
-        return ENGINE.only.look(self._value()) if is_eager() else super()._look()
+        if is_eager():
+            return ENGINE.only.look(self._value())
+        if is_tracing() and _is_written(self._value()):
+            raise self._without_value("the function is traced")
+        return super()._look()
 
     def __str__(self) -> str:
         return str(self.numpy()) if is_eager() else repr(self)
@@ -33,6 +40,13 @@ class Looks(PresentValue, ABC):
         if spec:
             return format(self.item(), spec)
         return format(self.numpy()) if is_eager() else super().__format__(spec)
+
+
+def _is_written(value: Value) -> bool:
+    """Whether a value depends on memory that routines write: one of now would stay in the program."""
+    return any(
+        isinstance(op, texpr.MemoryOp) and not isinstance(op, texpr.DataOp) for op in needed_for([value])
+    )
 
 
 def not_iterated(value: Value) -> ArgumentError:

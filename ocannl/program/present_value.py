@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +17,20 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here, users_text
 from ocannl.program.retracing import is_tracing
 
+_refused: ContextVar[bool] = ContextVar("refused_values", default=False)
+
+
+@contextmanager
+def values_refused() -> Generator[None]:
+    """A context in which expressions are made and no values are asked for: one of now would stay in the
+    program.
+    """
+    token = _refused.set(True)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
 
 def _way_out(text: str) -> str:
     """Advice in place of a conversion: `x` for `float(x)` and `x.item()`, for `np.dot(x, y)` another
@@ -22,6 +39,8 @@ def _way_out(text: str) -> str:
     if method := re.fullmatch(r"(.*)\.\w+\(\)", text):
         return f"write `{method[1]}`, the tensor"
     call = re.fullmatch(r"([\w.]+)\((.*)\)", text)
+    if call is not None and call[1].startswith("math."):
+        return "functions of `oc`, as oc.sqrt and oc.cos, take tensors"
     if call is not None and re.search(r"[,\[]", call[2]):
         return f"{call[1]} is of arrays; functions of `oc`, as oc.einsum and oc.concat, take tensors"
     return f"write `{text if call is None else call[2]}`, the tensor"
@@ -43,6 +62,8 @@ class PresentValue:
 
         Raises `UninitializedError` where what it depends on has no value there.
         """
+        if _refused.get():
+            raise self._without_value("the program is built")
         return self._look()
 
     def _look(self) -> NDArray[Any]:
@@ -51,9 +72,11 @@ class PresentValue:
         except UninitializedError:
             if not is_tracing():
                 raise
-            asked = users_text() or self.label
-            message = f"`{asked}` has no value while the function is traced"
-            raise UninitializedError(here(f"{message}: {_way_out(asked)}")) from None
+            raise self._without_value("the function is traced") from None
+
+    def _without_value(self, when: str) -> UninitializedError:
+        asked = users_text() or self.label
+        return UninitializedError(here(f"`{asked}` has no value while {when}: {_way_out(asked)}"))
 
     def item(self) -> float:
         """The value of one element as a number of Python. Raises `ArgumentError`, which is a `ValueError`, if

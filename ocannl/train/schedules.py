@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from inspect import isfunction
 from typing import Any
 
 import ocannl as oc
 from ocannl.program.checks import number
 from ocannl.program.mistakes.other_names import OF_SCHEDULES, NamesApart
+from ocannl.program.present_value import values_refused
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,13 @@ def as_rate(lr: Any) -> Any:
     if not isfunction(lr):
         return lr
     function: Callable[[oc.Tensor], oc.TensorLike] = lr
-    return Schedule(lambda step: oc.as_tensor(function(step)), f"Schedule({function.__name__})")
+    return Schedule(partial(_rate, function), f"Schedule({function.__name__})")
+
+
+def _rate(function: Callable[[oc.Tensor], oc.TensorLike], step: oc.Tensor) -> oc.Tensor:
+    """The rate that a user's function gives for a step."""
+    with values_refused():
+        return oc.as_tensor(function(step))
 
 
 def constant(lr: float) -> Schedule:

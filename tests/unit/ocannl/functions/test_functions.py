@@ -244,6 +244,14 @@ class TestSignatures:
         with pytest.raises(oc.UninitializedError, match=r"\.py:\d+: `.*` has no value while the function is"):
             scaled(np.ones(3, np.float32))
 
+    @pytest.mark.parametrize("init", [oc.param, lambda label, value: oc.node(label, init=value)])
+    def test_what_routines_write_has_no_value_yet(self, init: Callable[[str, float], oc.Tensor]):
+        """That of now would stay in the function. Data stay what they are."""
+        state, scale = init("state", 3.0), oc.data(np.float32(2))
+        with pytest.raises(oc.UninitializedError, match="has no value while the function is traced"):
+            oc.function(lambda x: x * float(state))(np.ones(3, np.float32))
+        assert oc.function(lambda x: x * float(scale))(np.ones(1, np.float32)) == 2
+
     def test_an_error_without_ids_is_told_first(self, ctx: oc.Context):
         """That with ids as well, if it is another one."""
         rows, numbers = np.ones((4, 2)), np.arange(4)

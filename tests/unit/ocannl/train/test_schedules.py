@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,11 @@ def test_schedules_say_what_they_are():
     optimizer = train.sgd(falling, groups={"*.b": {"lr": falling}})
     assert repr(optimizer).startswith("train.sgd(lr=train.Schedule(falling), momentum=0.0")
     assert isinstance(optimizer.groups["*.b"]["lr"], train.Schedule)
+
+
+@pytest.mark.parametrize("mode", [nullcontext, oc.eager])
+@pytest.mark.parametrize("rate", [lambda step: 0.1 * math.exp(-step), lambda step: float(step)])
+def test_a_rate_of_a_number_would_be_that_of_one_step(rate: Any, mode: Any):
+    """Before the step is counted, in eager mode."""
+    with mode(), pytest.raises(oc.UninitializedError, match="has no value while the program is built"):
+        train.sgd(rate).step(oc.sum(oc.param("w", np.ones(2))))
