@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
@@ -20,6 +21,10 @@ from ocannl.lowering.llvm.types import I64, value_type
 BLOCK = 256
 # The bytes of a group of neighbours along the sum, and of a result.
 WORD = 4
+
+
+# The first point of a loop, and the one where it stops.
+Bounds: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +107,12 @@ class DotEmitter(ABC):
         while outside and additions * outside[-1].size <= BLOCK:
             additions *= outside.pop().size
         if not outside:
-            self.each_block(lambda: self.store_results(self.sums(self.loops)))
+            self.each_sum(self.loops, None, self.store_results)
             return
         inside = self.loops[len(outside) :]
         self.each_block(self.store_zeros)
         if additions == BLOCK:
-            self.run(outside, lambda: self.each_block(lambda: self.add_results(self.sums(inside))))
+            self.run(outside, lambda: self.each_sum(inside, None, self.add_results))
         else:
             self.run(outside[:-1], lambda: self.in_parts(outside[-1], inside, BLOCK // additions))
 
@@ -129,28 +134,43 @@ class DotEmitter(ABC):
         if cut.size % extent:
             stop = call(self.b, "umin", [stop, str(cut.size)], I64)
         bounds = parts.index, stop
-        self.each_block(lambda: self.add_results(self.sums([cut, *inside], bounds)))
+        self.each_sum([cut, *inside], bounds, self.add_results)
         self.b.close_loop(parts)
+
+    def each_sum(
+        self, loops: Sequence[SumLoop], bounds: Bounds | None, use: Callable[[list[str]], None]
+    ) -> None:
+        """Emits what adds up each block of results along some loops, the first within bounds, and uses it."""
+        self.each_block(lambda: use(self.sums(loops, bounds)))
 
     def each_block(self, body: Callable[[], None]) -> None:
         """Emits `body` at each block of results."""
-        extents = {self.row: self.height, self.column: self.width}
-        self.run([SumLoop(name, size, extents.get(name, 1)) for name, size in self.blocks], body)
+        self.run(self.block_loops, body)
 
-    def sums(self, loops: Sequence[SumLoop], bounds: tuple[str, str] | None = None) -> list[str]:
-        """The accumulators after some loops of the sum, the first of them within bounds."""
-        return list(self.accumulate(loops, self.zeros(), bounds))
+    @property
+    def block_loops(self) -> list[SumLoop]:
+        extents = {self.row: self.height, self.column: self.width}
+        return [SumLoop(name, size, extents.get(name, 1)) for name, size in self.blocks]
+
+    def sums(self, loops: Sequence[SumLoop], bounds: Bounds | None) -> list[str]:
+        """The accumulators of a block after some loops of the sum, the first of them within bounds."""
+        return list(self.accumulate(loops, self.zeros(), bounds, self.add_products))
 
     def accumulate(
-        self, loops: Sequence[SumLoop], values: Sequence[str], bounds: tuple[str, str] | None
+        self,
+        loops: Sequence[SumLoop],
+        values: Sequence[str],
+        bounds: Bounds | None,
+        step: Callable[[Sequence[str]], Sequence[str]],
     ) -> Sequence[str]:
+        """Some accumulators after the steps of loops, the first of these within bounds."""
         if not loops:
-            return self.add_products(values)
+            return step(values)
         own, *inner = loops
         start, stop = (0, own.size) if bounds is None else bounds
         loop = self.b.open_loop(start, stop, own.step, [(self.carried, value) for value in values])
         self.positions[own.variable] = Position(loop.index, 0, self.b.depth)
-        results = self.accumulate(inner, loop.phis, None)
+        results = self.accumulate(inner, loop.phis, None, step)
         self.b.close_loop(loop, results)
         return results
 

@@ -5,7 +5,8 @@ and I8MM (Arm, "Arm Architecture Reference Manual").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
 
@@ -14,7 +15,7 @@ from ocannl.dialects.loops.dot_instructions import widened
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.types import ValueType, vector
-from ocannl.lowering.loops_to_llvm.dot_nest import WORD, DotEmitter
+from ocannl.lowering.loops_to_llvm.dot_nest import WORD, Bounds, DotEmitter, SumLoop
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 
@@ -27,9 +28,13 @@ BIASES = -0x7F7F7F80
 class DotVectorEmitter(DotEmitter):
     """Accumulates a block of results in rows of vectors, whose words are the results in so many columns.
 
-    Where an instruction takes numbers without a sign from the rows, which have one, 128 is added to these; a
-    further row adds up 128 times the columns, which is subtracted in the end.
+    Where an instruction takes numbers without a sign from the rows, which have one, 128 is added to these,
+    and 128 times the sums of the columns is subtracted: blocks begin with it, or, where no other has the
+    same columns, a further row adds it up and it is subtracted in the end.
     """
+
+    biases: Sequence[str] = ()
+    """The accumulators with which blocks that share their columns begin."""
 
     @property
     def carried(self) -> str:
@@ -56,9 +61,53 @@ class DotVectorEmitter(DotEmitter):
     def step_of(self, groups: int) -> int:
         return 1
 
+    @property
+    def has_bias_row(self) -> bool:
+        return self.is_biased and not self.biases
+
     def zeros(self) -> list[str]:
+        if self.biases:
+            return [*self.biases] * self.height
         rows = self.height + self.is_biased
         return ["zeroinitializer"] * (rows * len(self.columns))
+
+    def each_sum(
+        self, loops: Sequence[SumLoop], bounds: Bounds | None, use: Callable[[list[str]], None]
+    ) -> None:
+        address = address_of(self.right)
+        around = [loop for loop in self.block_loops if address.stride(loop.variable)]
+        inside = [loop for loop in self.block_loops if loop not in around]
+        if not self.is_biased or math.prod(-(-loop.size // loop.step) for loop in inside) == 1:
+            super().each_sum(loops, bounds, use)
+            return
+
+        def share_columns() -> None:
+            zeros, type = ["zeroinitializer"] * len(self.columns), self.accumulator.text
+            sums = self.accumulate(loops, zeros, bounds, self.add_biases)
+            self.biases = [self.b.emit(f"sub {type} zeroinitializer, {value}") for value in sums]
+            self.run(inside, lambda: use(self.sums(loops, bounds)))
+            self.biases = ()
+
+        self.run(around, share_columns)
+
+    def add_biases(self, values: Sequence[str]) -> list[str]:
+        """128 times the sums of columns after a step."""
+        bias = f"splat (i32 {BIASES})", vector(I32, self.lanes)
+        return [self.dot(value, bias, y) for value, y in zip(values, self.columns_of_step(), strict=True)]
+
+    def columns_of_step(self) -> list[tuple[str, ValueType]]:
+        """The vectors of a step's columns."""
+        right, depth = self.vectors(self.right), self.depth
+        type = vector(right.type, self.lanes * depth)
+        return [
+            (
+                right.load_vector(
+                    place * self.lanes * depth, 1, Lanes(lanes.width * depth, lanes.active * depth)
+                ),
+                type,
+            )
+            for place, lanes in enumerate(self.columns)
+        ]
 
     @property
     def columns(self) -> list[Lanes]:
@@ -69,15 +118,8 @@ class DotVectorEmitter(DotEmitter):
         ]
 
     def add_products(self, values: Sequence[str]) -> list[str]:
-        left, right = self.access(self.left), self.vectors(self.right)
+        left, of_columns = self.access(self.left), self.columns_of_step()
         stride, words = address_of(self.left).stride(self.row), vector(I32, self.lanes)
-        of_columns = [
-            right.load_vector(
-                place * self.lanes * self.depth, 1, Lanes(lanes.width * self.depth, lanes.active * self.depth)
-            )
-            for place, lanes in enumerate(self.columns)
-        ]
-        columns_type = vector(right.type, self.lanes * self.depth)
         of_rows: list[str] = []
         for row in range(self.height):
             align = left.type.bytes
@@ -85,9 +127,9 @@ class DotVectorEmitter(DotEmitter):
             if self.is_biased:
                 word = self.b.emit(f"xor i32 {word}, {BIASES}")
             of_rows.append(self.b.splat(word, I32, self.lanes, self.b.depth))
-        if self.is_biased:
+        if self.has_bias_row:
             of_rows.append(f"splat (i32 {BIASES})")
-        pairs = [((x, words), (y, columns_type)) for x in of_rows for y in of_columns]
+        pairs = [((x, words), y) for x in of_rows for y in of_columns]
         return [self.dot(value, *factors) for value, factors in zip(values, pairs, strict=True)]
 
     def dot(self, value: str, row: tuple[str, ValueType], columns: tuple[str, ValueType]) -> str:
@@ -129,7 +171,7 @@ class DotVectorEmitter(DotEmitter):
 
     def unbiased(self, values: Sequence[str]) -> list[str]:
         """The sums of products alone."""
-        if not self.is_biased:
+        if not self.has_bias_row:
             return list(values)
         count, type = len(self.columns), self.accumulator.text
         *sums, biases = [values[start : start + count] for start in range(0, len(values), count)]

@@ -147,3 +147,10 @@ def test_no_accumulator_is_spilled(cpu: str, types: tuple[str, str], name: str):
     stack = [line for line in text.splitlines() if "Spill" in line and any(r in line for r in ("mm", "q"))]
     assert name in text
     assert stack == []
+
+
+@pytest.mark.parametrize(("rows", "instructions"), [(130, 2 * 13 + 2), (12, 2 * (12 + 1))])
+def test_sums_of_columns_are_added_up_once_for_all_blocks_of_rows(rows: int, instructions: int):
+    module = scheduled(product({"b": rows, "o": 32, "k": 512}, types=("i8", "i8")), "znver4")
+    text = loops_to_llvm(module, target=processor("znver4"))
+    assert text.count(" = call <16 x i32> @llvm.x86.avx512.vpdpbusd.512") == instructions
