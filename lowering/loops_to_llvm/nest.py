@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation
+
 from ocannl.dialects.loops import ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.llvm.builder import Position
@@ -15,7 +18,7 @@ from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile, segments, strip_start
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
-from ocannl.lowering.loops_to_llvm.word_sums import emit_word_sum
+from ocannl.lowering.loops_to_llvm.word_sums import emit_word_sum, scaled
 from ocannl.lowering.placement import Level
 from ocannl.passes.analysis.parallel_tasks import Cut, cuts
 from ocannl.passes.analysis.word_products import word_product
@@ -133,6 +136,13 @@ class NestEmitter(TileEmitter):
                 return words
         kind = Accumulation if op.blocks is None else BlockedAccumulation
         return kind(self, op, self.placement.reductions[op]).emit()
+
+    def scalar(self, op: Operation) -> Tile:
+        operands = [self.values[operand] for operand in op.operands]
+        if op.result_types[0] == i32 and any(operand.type.element == "i16" for operand in operands):
+            sums, scale = sorted(operands, key=lambda operand: operand.type.element != "i16")
+            return scaled(self, sums, scale)
+        return super().scalar(op)
 
 
 def whole_block(variable: str, levels: Sequence[Level], schedule: Schedule) -> Block | None:

@@ -18,7 +18,7 @@ from ocannl.lowering.llvm.instructions import neighbours
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile
 from ocannl.lowering.loops_to_llvm.tile_emitter import RowAccess, TileEmitter
-from ocannl.passes.analysis.word_products import DEPTH, WordFactor, WordProduct
+from ocannl.passes.analysis.word_products import DEPTH, WordFactor, WordProduct, byte_scale
 
 I32, I16, I8 = ValueType("i32", "i32", 4), ValueType("i16", "i16", 2), ValueType("i8", "i8", 1)
 # A word of four times 128, which turns numbers with a sign into ones without.
@@ -51,13 +51,40 @@ def emit_word_sum(nest: TileEmitter, op: ReduceOp, product: WordProduct, has_row
     # What is the same in all rows is read, and corrected for, once.
     order = sorted(zip(product.factors, accesses, strict=True), key=lambda found: not found[1].has_rows)
     same = {factor: words(nest, factor, access, 0) for factor, access in order if not access.has_rows}
+    as_pairs = stay_pairs(nest, op, product)
     rows: list[str] = []
     for row in range(nest.height if has_rows else 1):
         each = [same.get(factor) or words(nest, factor, access, row) for factor, access in order]
-        rows.append(in_pieces(nest.b, each, width))
+        rows.append(pairs(nest.b, *each) if as_pairs else in_pieces(nest.b, each, width))
     for factor, access in order:
         nest.fetch_ahead(factor.load, access, nest.height if access.has_rows else 1, DEPTH)
-    return Tile(rows, vector(I32, width), nest.b.depth)
+    return Tile(rows, vector(I16, 2 * width) if as_pairs else vector(I32, width), nest.b.depth)
+
+
+def stay_pairs(nest: TileEmitter, op: ReduceOp, product: WordProduct) -> bool:
+    """Whether sums of pairs are added up when they are multiplied with a byte that is the same in all lanes:
+    both in one instruction.
+    """
+    scale, width = byte_scale(op), nest.lanes.width
+    if scale is None or scale.positions or nest.placement.addresses[scale].stride(nest.lane_variable):
+        return False
+    fit = [factor.signed or factor.greatest < 128 for factor in product.factors]
+    has_small = any(not factor.signed and factor.greatest < 128 for factor in product.factors)
+    is_whole = width in PMADDUBSW and width <= nest.b.vector_bytes // 4
+    return all(fit) and has_small and is_whole and "pmaddubsw" in nest.b.word_products
+
+
+def scaled(nest: TileEmitter, sums: Tile, scale: Tile) -> Tile:
+    """Sums of pairs, added up and multiplied with a byte."""
+    b, type = nest.b, sums.type
+    result, name = vector(I32, type.width // 2), PMADDWD[type.width // 2]
+    b.declarations.add(f"declare {result.text} @llvm.{name}({type.text}, {type.text})")
+    splats = [b.splat(b.emit(f"trunc i32 {row} to i16"), I16, type.width, b.depth) for row in scale.rows]
+    rows: list[str] = []
+    for row in range(max(len(sums.rows), len(splats))):
+        pair, factor = nest.row(sums, row), splats[row % len(splats)]
+        rows.append(b.emit(f"call {result.text} @llvm.{name}({type.text} {pair}, {type.text} {factor})"))
+    return Tile(rows, result, b.depth)
 
 
 def is_of_words(access: RowAccess) -> bool:
@@ -169,14 +196,23 @@ def dot(b: FunctionBuilder, name: str, start: str, x: Words, y: Words) -> str:
 
 def in_pairs(b: FunctionBuilder, x: Words, y: Words) -> str:
     """By products of bytes, of which two add up to 16 bits: `x` is from 0 to 127, so that none overflows."""
-    type = x.type
-    bytes, halves = vector(I8, DEPTH * type.width).text, vector(I16, 2 * type.width).text
-    pairs, words = PMADDUBSW[type.width], PMADDWD[type.width]
-    b.declarations.add(f"declare {halves} @llvm.{pairs}({bytes}, {bytes})")
+    type, halves, words = x.type, vector(I16, 2 * x.type.width).text, PMADDWD[x.type.width]
     b.declarations.add(f"declare {type.text} @llvm.{words}({halves}, {halves})")
-    left, right = (once(b, f"bitcast {type.text} {each.value} to {bytes}") for each in (x, y))
-    sums = b.emit(f"call {halves} @llvm.{pairs}({bytes} {left}, {bytes} {right})")
-    return b.emit(f"call {type.text} @llvm.{words}({halves} {sums}, {halves} splat (i16 1))")
+    return b.emit(f"call {type.text} @llvm.{words}({halves} {pairs(b, x, y)}, {halves} splat (i16 1))")
+
+
+def pairs(b: FunctionBuilder, x: Words, y: Words) -> str:
+    """The sums of the products of two bytes, of which those of one factor are from 0 to 127."""
+    if not (x.signed and x.unsigned):
+        x, y = y, x
+    bytes, halves, name = (
+        vector(I8, DEPTH * x.type.width).text,
+        vector(I16, 2 * x.type.width).text,
+        PMADDUBSW[x.type.width],
+    )
+    b.declarations.add(f"declare {halves} @llvm.{name}({bytes}, {bytes})")
+    left, right = (once(b, f"bitcast {x.type.text} {each.value} to {bytes}") for each in (x, y))
+    return b.emit(f"call {halves} @llvm.{name}({bytes} {left}, {bytes} {right})")
 
 
 def in_halves(b: FunctionBuilder, x: Words, y: Words) -> str:

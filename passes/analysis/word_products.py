@@ -68,6 +68,16 @@ def word_product(reduction: ReduceOp) -> WordProduct | None:
     return WordProduct(variable, (left, right))
 
 
+def byte_scale(reduction: ReduceOp) -> LoadOp | None:
+    """The byte that is all that a reduction's result is multiplied with, as one of 32 bits."""
+    users = [use.operation for use in reduction.result.uses]
+    if len(users) != 1 or not isinstance(users[0], arith.MuliOp):
+        return None
+    others = [operand for operand in users[0].operands if operand is not reduction.result]
+    factor = word_factor(others[0]) if len(others) == 1 else None
+    return None if factor is None or factor.steps else factor.load
+
+
 def word_factor(value: SSAValue) -> WordFactor | None:
     """A factor of 32 bits as one of bytes."""
     op = value.owner

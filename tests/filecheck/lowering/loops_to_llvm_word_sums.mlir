@@ -96,7 +96,8 @@ loops.func @halves {
 // DOT-LABEL: define internal void @"halves.y"
 // DOT: @llvm.aarch64.neon.sdot.v4i32.v16i8
 
-// A short loop around sums of words stays a loop: the sums of all its points would not fit registers.
+// A short loop around sums of words stays a loop: the sums of all its points would not fit registers. On x86,
+// sums of pairs are added up by the instruction that multiplies them with their scale.
 loops.func @of_block {
   %w = assign.node "w" on_device because "parameter" : memref<8x4x32xui8>
   %x = assign.node "x" on_device because "data" : memref<4x32xi8>
@@ -127,7 +128,20 @@ loops.func @of_block {
 }
 
 // VNNI-LABEL: define internal void @"of_block.y"
-// VNNI-COUNT-8: call <8 x i32> @llvm.x86.avx512.vpdpbusd.256(
+// VNNI-COUNT-8: call <16 x i16> @llvm.x86.avx2.pmadd.ub.sw(
 // VNNI-NOT: vpdpbusd
+// VNNI: [[BYTE:%v[0-9]+]] = zext i8 {{.*}} to i32
+// VNNI: [[SCALE:%v[0-9]+]] = trunc i32 {{.*}} to i16
+// VNNI: [[SPLAT:%v[0-9]+]] = shufflevector <16 x i16>
+// VNNI: call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> {{.*}}, <16 x i16> [[SPLAT]])
+// VNNI-NOT: mul <8 x i32>
 // VNNI: icmp ult i64 {{%.*}}, 4
 // VNNI: }
+
+// AVX2-LABEL: define internal void @"of_block.y"
+// AVX2-NOT: splat (i16 1)
+// AVX2: }
+
+// NEON-LABEL: define internal void @"of_block.y"
+// NEON: mul <4 x i32>
+// NEON: }
