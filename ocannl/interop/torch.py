@@ -19,6 +19,7 @@ from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterp
 from ocannl.interop.normalized import is_parametrized, name_of_hook, with_normalized
 from ocannl.program import graph
 from ocannl.program.arrays import as_array
+from ocannl.program.as_kept import as_kept
 from ocannl.program.blocks.block import Block, named_parts
 from ocannl.program.values import is_memory
 
@@ -74,7 +75,7 @@ def _places(block: Block[..., Any]) -> Iterator[_Place]:
     for name, part in parts.items():
         places: Iterable[_Place] = ()
         if isinstance(part, oc.Tensor):
-            places = [_Place("", "", None, None, {"": part})]
+            places = [_Place("", "", None, None, {"": as_kept(part)})]
         elif callable(part):
             places = _places(_as_block(part))
         for place in places:
@@ -86,7 +87,7 @@ def _tensors(block: Block[..., Any]) -> Iterator[tuple[str, oc.Tensor]]:
     """The tensors of a block and of the blocks in it, by name."""
     for name, part in named_parts(block):
         if isinstance(part, oc.Tensor):
-            yield name, part
+            yield name, as_kept(part)
         elif callable(part):
             yield from ((f"{name}.{inner}", tensor) for inner, tensor in _tensors(_as_block(part)))
 

@@ -181,11 +181,12 @@ def param(
     """A parameter. Rows that are not given are inferred; a batch row there is only when it is given.
 
     `init` is a number, an array (its axes are those of the rows, in memory order: batch, output, input; with
-    no rows given the last axis of an array of two or more is the input axis; with all rows given it may be
-    flat) or an `oc.init`; by default uniform with variance 1 / fan_in. It may be any expression, which is
-    broadcast to the parameter by rows: with no rows given the parameter has its shape, else rows that are not
-    given are those of the expression, if it has axes there. It is computed when the parameter is initialized,
-    after the parameters that it depends on. `shard` splits it over a mesh, as `oc.shard` does.
+    no rows given the last axis of an array of two or more is the input axis, and one of shape () is a single
+    number; with all rows given it may be flat) or an `oc.init`; by default uniform with variance 1 / fan_in.
+    It may be any expression, which is broadcast to the parameter by rows: with no rows given the parameter
+    has its shape, else rows that are not given are those of the expression, if it has axes there. It is
+    computed when the parameter is initialized, after the parameters that it depends on. `shard` splits it
+    over a mesh, as `oc.shard` does.
 
     Raises `ShapeError` for an array or an expression that does not fit the rows, and with no rows given for
     an expression whose shape is not known.
@@ -200,6 +201,8 @@ def param(
         sample = ExpressionSample(init.tensor())
     elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
         sample = constant_init(contents.item()).sample
+        if hasattr(init, "shape") and not isinstance(init, np.generic):
+            rows = {kind: () if row is None else row for kind, row in rows.items()}
     else:
         sample = ArraySample(unchanging(contents, init))
         if dtype is None and contents.dtype == np.float64 and holds_arrays(init):

@@ -97,6 +97,13 @@ class TestPrecision:
         ctx[oc.params(w)["w"]] = np.full(2, 1.001, np.float32)
         np.testing.assert_array_equal(ctx[w], np.ones(2))
 
+    def test_what_is_used_names_what_is_trained(self):
+        with oc.precision(oc.float32, compute=oc.bfloat16):
+            layer = nn.linear(in_dim=2, out_dim=2)
+        optimizer = train.sgd(0.1, momentum=0.9)
+        optimizer.step(nn.mse(layer(oc.data(np.ones((3, 2), np.float32))), 0.0), params=[layer.w])
+        assert {*oc.state(optimizer)} == {"sgd.steps", "sgd.linear.w.sgd_momentum"}
+
     def test_outside_it_is_inferred(self):
         with oc.precision(oc.bfloat16):
             pass

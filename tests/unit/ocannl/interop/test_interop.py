@@ -45,6 +45,18 @@ def test_rows_of_several_axes_are_one():
     np.testing.assert_array_equal(to_arrays(ctx, layer)["weight"], weight)
 
 
+def test_parameters_that_are_used_in_a_narrower_float_are_set_as_they_are_kept():
+    """Mixed precision begins from PyTorch's weights, and gives all of their bits back."""
+    with oc.precision(np.float32, compute=oc.bfloat16):
+        layer, ctx = nn.linear(out_dim=2), oc.Context.cpu()
+    arrays = {"weight": np.array([[1.001, 2, 3], [4, 5, 6]], "f"), "bias": np.array([1.001, 2], "f")}
+    oc.interop.from_torch(ctx, layer, arrays)
+    np.testing.assert_array_equal(ctx[layer.params["linear.w"]], arrays["weight"])
+    assert ctx[layer.w][0, 0] == 1
+    found = to_arrays(ctx, layer)
+    assert all(np.array_equal(found[name], array) for name, array in arrays.items())
+
+
 def test_channels_of_a_kernel_are_last():
     weight, ctx = random(5, 2, 3, 4), oc.Context.cpu()
     layer = nn.conv2d(kernel_size=(3, 4), out_channels=5, bias=False)

@@ -166,6 +166,14 @@ class TestFlatData:
             oc.data(self.numbers, flat=True, axes="bo")
 
 
+def test_an_array_of_no_axes_is_one_number():
+    """A number has the shape that its use needs: a temperature would be one for each column."""
+    scores = oc.data(np.ones((2, 3), np.float32))
+    one, many = oc.param("one", np.array(2.0)), oc.param("many", 2.0)
+    oc.infer(one * many * scores)
+    assert (str(one.shape), str(many.shape)) == ("()", "3")
+
+
 def test_a_parameter_is_initialized_by_an_expression():
     """It has the expression's rows, and its value in the context that initializes it, for the seed there."""
     base = oc.param("base", oc.init.normal(), output=3, input=2)
