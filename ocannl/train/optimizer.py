@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 import ocannl as oc
+from ocannl.program.as_kept import as_kept
 from ocannl.program.code import at_once, is_recording
 from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
+from ocannl.program.values import Kind
+from ocannl.train import averages
 from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
 from ocannl.train.only_if import only_if
@@ -22,6 +25,7 @@ from ocannl.train.options import Common, LearningRate, check_option
 from ocannl.train.plateau import Plateau
 from ocannl.train.recipes import trained_params
 from ocannl.train.schedules import Schedule, as_rate
+from ocannl.train.step_counts import StepCounts
 from ocannl.train.update_step import Rule, UpdateStep
 
 MOST_CODES = 16
@@ -44,8 +48,9 @@ class Optimizer(NamesApart):
     """
 
     __slots__ = (
-        *("name", "lr", "options", "groups", "clip_norm", "clip_value", "accumulate", "ema", "maximize"),
-        *("_rule", "_common", "_scope", "_nodes", "_averages", "_again", "__weakref__"),
+        *("name", "lr", "options", "groups", "clip_norm", "clip_value", "accumulate", "ema", "swa"),
+        *("maximize", "count_each"),
+        *("_rule", "_common", "_scope", "_nodes", "_counted", "_averages", "_again", "__weakref__"),
     )
     in_place_of = OF_OPTIMIZERS
 
@@ -56,10 +61,14 @@ class Optimizer(NamesApart):
         self.groups = {pattern: _plain_values(given) for pattern, given in common.get("groups", {}).items()}
         self.clip_norm, self.clip_value = common.get("clip_norm"), common.get("clip_value")
         self.accumulate, self.ema = _plain(common.get("accumulate", 1)), common.get("ema")
+        self.swa = averages.start_and_interval(_plain(common.get("swa")))
         self.maximize = bool(common.get("maximize", False))
+        self.count_each = bool(common.get("count_each", False))
         self._rule, self._common = rule, dict(common)
         self._scope = oc.scope(common.get("label", name))
         self._nodes: dict[tuple[object, str], oc.Tensor] = {}
+        self._counted: set[frozenset[oc.Tensor]] = set()
+        """The parameters whose steps are counted together."""
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
         self._again: dict[Hashable, oc.Code] = {}
         """The code of steps that eager mode has run."""
@@ -184,22 +193,29 @@ class Optimizer(NamesApart):
         options: Mapping[str, dict[str, Any]],
         gradients: Mapping[str, oc.Tensor],
     ) -> None:
-        steps = self._counter("steps", trained)
-        steps += 1
+        counts = self._counts(trained)
         scaled = self._clipped(gradients)
 
         @cache
-        def shared(make: Callable[..., Any], *of: Any) -> Any:
-            return make(steps, *of)
+        def once(make: Callable[..., Any], *of: Any) -> Any:
+            return make(*of)
 
         for name, p in trained.items():
-            rate = shared(_rate, options[name].pop("lr"))
-            self._rule(self._update_step(p, scaled[name], rate, steps, shared), **options[name])
+            rate = once(_rate, counts, options[name].pop("lr"))
+            self._rule(self._update_step(p, scaled[name], rate, counts.of, once), **options[name])
+        if self.ema is not None or self.swa is not None:
+            self._averages |= {p: self._memory(p, "average") for p in trained.values()}
         if self.ema is not None:
-            is_first = steps <= 1
-            for p in trained.values():
-                average = self._averages[p] = self._memory(p, "average")
-                average[...] = oc.where(is_first, p, self.ema * average + (1 - self.ema) * p)
+            averages.moving(self._averages, trained.values(), counts, self.ema)
+        elif self.swa is not None:
+            averages.even(self._averages, trained.values(), counts, self.swa)
+
+    def _counts(self, trained: Mapping[str, oc.Tensor]) -> StepCounts:
+        def number(p: oc.Tensor, name: str) -> oc.Tensor:
+            return self._memory(p, name, output=[], init=0, kind="counter", dtype=_dtype_of_counter([p]))
+
+        counter = partial(self._counter, trained=trained)
+        return StepCounts(self.name, trained, self._counted, counter, self.count_each, number)
 
     def _clipped(self, gradients: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
         found = {name: -g if self.maximize else g for name, g in gradients.items()}
@@ -216,8 +232,8 @@ class Optimizer(NamesApart):
         p: oc.Tensor,
         gradient: oc.Tensor,
         lr: oc.TensorLike,
-        steps: oc.Tensor,
-        shared: Callable[..., Any],
+        count: Callable[[oc.Tensor], oc.Tensor],
+        once: Callable[..., Any],
     ) -> UpdateStep:
         def temporary(name: str) -> oc.Tensor:
             with self._scope:
@@ -227,21 +243,22 @@ class Optimizer(NamesApart):
             p,
             gradient,
             lr,
-            steps,
             lambda name, init: self._memory(p, name, init=init),
             lambda name, init, dtype: self._memory(p, name, init=init, output=[], dtype=dtype),
             temporary,
-            shared,
+            count,
+            once,
         )
 
-    def _memory(self, p: oc.Tensor, name: str, **how: Any) -> oc.Tensor:
+    def _memory(self, p: oc.Tensor, name: str, kind: Kind = "moment", **how: Any) -> oc.Tensor:
         """Memory of a parameter by name, which is made once."""
-        return self._once((p, name), lambda: oc.node(name, of=p, kind="moment", **how))
+        return self._once((p, name), lambda: oc.node(name, of=p, kind=kind, **how))
 
     def _counter(self, name: str, trained: Mapping[str, oc.Tensor]) -> oc.Tensor:
-        """The counter of the steps of some parameters."""
-        key = frozenset(trained.values()), name
-        return self._once(key, lambda: oc.node(name, output=[], init=0, kind="counter"))
+        """The counter of the steps of some parameters, or of all steps."""
+        key = "all" if self.count_each and name == "steps" else frozenset(trained.values()), name
+        dtype = _dtype_of_counter(trained.values())
+        return self._once(key, lambda: oc.node(name, output=[], init=0, kind="counter", dtype=dtype))
 
     def _once(self, key: tuple[object, str], make: Callable[[], oc.Tensor]) -> oc.Tensor:
         if key not in self._nodes:
@@ -255,8 +272,8 @@ class Optimizer(NamesApart):
             if not any(fnmatchcase(name, pattern) for name in reached):
                 raise oc.ArgumentError(f"no parameter is called {pattern!r}; there are {', '.join(reached)}")
         if params is not None:
-            by_name = params if isinstance(params, Mapping) else None
-            wanted = set(params if by_name is None else by_name.values())
+            given = params.values() if isinstance(params, Mapping) else params
+            wanted = set(map(as_kept, given))
             if strange := wanted - {*reached.values()}:
                 raise oc.ArgumentError(
                     f"the loss has no derivatives for {', '.join(sorted(map(repr, strange)))}; "
@@ -282,9 +299,9 @@ class Optimizer(NamesApart):
 
     @contextmanager
     def averaged(self, ctx: oc.Context) -> Generator[None]:
-        """A context in which the parameters have their averages as values, as `ema` says."""
+        """A context in which the parameters have their averages as values, as `ema` or `swa` says."""
         if not self._averages:
-            raise oc.ArgumentError(f"{self.name} keeps no averages: give it an ema= and a step")
+            raise oc.ArgumentError(f"{self.name} keeps no averages: give it an ema= or swa=, and a step")
         before = {p: np.array(ctx[p]) for p in self._averages}
         for p, average in self._averages.items():
             ctx[p] = ctx[average]
@@ -315,8 +332,15 @@ def _plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: as_rate(value) if name == "lr" else value for name, value in plain.items()}
 
 
-def _rate(steps: oc.Tensor, lr: LearningRate) -> oc.TensorLike:
+def _dtype_of_counter(trained: Iterable[oc.Tensor]) -> type[np.float64] | None:
+    """The dtype of a counter that is known from parameters: it stays what it is when the counter is set
+    before anything is compiled.
+    """
+    return np.float64 if any(p.dtype == np.float64 for p in trained) else None
+
+
+def _rate(counts: StepCounts, lr: LearningRate) -> oc.TensorLike:
     rate = as_rate(lr)
     if isinstance(rate, Schedule):
-        return rate(steps - 1)
+        return rate(counts.together() - 1)
     return rate.rate if isinstance(rate, Plateau) else rate

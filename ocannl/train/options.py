@@ -16,7 +16,7 @@ from ocannl.train.schedules import Schedule
 
 LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau | Callable[[oc.Tensor], oc.TensorLike]
 
-FLAGS = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay", "maximize")
+FLAGS = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay", "maximize", "count_each")
 SEVERAL = ("betas", "etas", "step_sizes", "ns_coefficients")
 """Options of several numbers."""
 ADJUSTMENTS = ("original", "match_rms_adamw")
@@ -34,6 +34,10 @@ class Common(TypedDict, total=False):
         clip_value: the largest gradient of either sign.
         accumulate: so many steps are one, by the mean of their gradients.
         ema: the share of the old average in that of each parameter, which `averaged` uses.
+        swa: the first step (from 0) of an even average of each parameter, which `averaged` uses; or that and
+            an interval, as `(100, 10)` for every tenth step.
+        count_each: steps are counted for each parameter, so that some may be frozen for a while by `params=`;
+            else for those that are trained together.
         maximize: steps go up: the gradients are those of the negative loss.
         label: the scope of its memory, by default its name.
     """
@@ -43,6 +47,8 @@ class Common(TypedDict, total=False):
     clip_value: float | None
     accumulate: int
     ema: float | None
+    swa: int | tuple[int, int] | None
+    count_each: bool
     maximize: bool
     label: str
 
@@ -77,7 +83,10 @@ def check_common(optimizer: str, common: Common) -> None:
             check_option(optimizer, name, value)
             if name != "ema" and value == 0:
                 raise oc.ArgumentError(f"{name} of {optimizer} is more than 0; None is for no clipping")
-    check_option(optimizer, "maximize", common.get("maximize", False))
+    for name in ("maximize", "count_each"):
+        check_option(optimizer, name, common.get(name, False))
+    if common.get("ema") is not None and common.get("swa") is not None:
+        raise oc.ArgumentError(f"{optimizer} keeps one average of each parameter: ema= or swa=")
     groups: object = common.get("groups", {})
     if not isinstance(groups, Mapping):
         raise oc.ArgumentError(f"groups of {optimizer} are options by patterns of names, found {groups!r}")

@@ -91,7 +91,7 @@ def adagrad(
 ) -> None:
     p, g, total = u.p, u.decayed(weight_decay), u.node("sum", initial_accumulator_value)
     total += g**2
-    rate = u.shared(_falling, u.lr, lr_decay)
+    rate = u.shared(_falling, u.lr, lr_decay) if lr_decay else u.lr
     p -= rate * g / (oc.sqrt(total) + eps)
 
 

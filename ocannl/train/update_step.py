@@ -13,20 +13,32 @@ import ocannl as oc
 
 @dataclass(frozen=True)
 class UpdateStep:
-    """A parameter `p`, its `gradient`, and the learning rate `lr` in step number `steps`, counted from 1."""
+    """A parameter `p`, its `gradient`, and the learning rate `lr`."""
 
     p: oc.Tensor
     gradient: oc.Tensor
     lr: oc.TensorLike
-    steps: oc.Tensor
     node: Callable[[str, float | None], oc.Tensor]
     """Memory of the parameter by name, as an initial value says; zero for None."""
     number: Callable[[str, float | None, DTypeLike | None], oc.Tensor]
     """One number of the parameter by name, of a dtype, or one that is inferred."""
     temporary: Callable[[str], oc.Tensor]
     """Memory of the parameter by name that is set before it is read."""
-    shared: Callable[..., Any]
-    """The result of a function of `steps` and further arguments, which is called once for all parameters."""
+    count: Callable[[oc.Tensor], oc.Tensor]
+    """Which step of a parameter this is, from 1 on."""
+    once: Callable[..., Any]
+    """The result of a function of further arguments, which is called once for all parameters."""
+
+    @property
+    def steps(self) -> oc.Tensor:
+        """Which step of the parameter this is, from 1 on."""
+        return self.count(self.p)
+
+    def shared(self, make: Callable[..., Any], *of: Any) -> Any:
+        """The result of a function of `steps` and further arguments, which is called once for all parameters
+        that share their count.
+        """
+        return self.once(make, self.steps, *of)
 
     def memory(self, name: str) -> oc.Tensor:
         """Memory of the parameter that starts at zero."""

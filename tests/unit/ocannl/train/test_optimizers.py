@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support import optimizer_references as references
+from support.optimizer_model import START, Model, X, Y, close, gradients
 from support.optimizer_references import new_memory
 
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.train.recipes import complement_of_power
-
-X, Y = (np.random.default_rng(seed).normal(size=(8, size)) for seed, size in ((0, 3), (1, 4)))
-START = {"l.w": np.random.default_rng(2).normal(size=(4, 3)), "l.b": np.random.default_rng(3).normal(size=4)}
 
 OURS: Mapping[str, Callable[[], train.Optimizer]] = {
     "sgd": lambda: train.sgd(0.1, momentum=0.9, dampening=0.2, weight_decay=0.01),
@@ -36,37 +34,6 @@ OURS: Mapping[str, Callable[[], train.Optimizer]] = {
     "rprop": lambda: train.rprop(),
     "muon": lambda: train.muon(0.01),
 }
-
-
-class Model:
-    """`tanh(w @ x + b)`, and its mean squared error."""
-
-    def __init__(self, dtype: Any = np.float64, bias: bool = True) -> None:
-        with oc.scope("l"):
-            self.w = oc.param("w", START["l.w"].astype(dtype), dtype=dtype)
-            self.b = oc.param("b", START["l.b"].astype(dtype), dtype=dtype) if bias else oc.constant(0.0)
-        self.loss = nn.mse(oc.tanh(self.w @ oc.data(X.astype(dtype)) + self.b), oc.data(Y.astype(dtype)))
-        self.ctx = oc.Context.cpu(threads=1)
-        self.ctx.init_params(self.loss)
-
-    def train(self, code: oc.Code, runs: int) -> dict[str, NDArray[Any]]:
-        step = self.ctx.compile(code)
-        for _ in range(runs):
-            step()
-        return {name: np.array(self.ctx[p]) for name, p in oc.params(self.loss).items()}
-
-
-def gradients(p: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Of the model's loss, in NumPy."""
-    y = np.tanh(X @ p["l.w"].T + p.get("l.b", 0.0))
-    inner = 2 / Y.size * (y - Y) * (1 - y * y)
-    return {"l.w": inner.T @ X, "l.b": inner.sum(axis=0)}
-
-
-def close(found: Mapping[str, NDArray[Any]], wanted: Mapping[str, NDArray[Any]], tolerance: float) -> None:
-    assert found.keys() == wanted.keys()
-    for name, array in wanted.items():
-        np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 # Rules.
@@ -249,18 +216,28 @@ def test_accumulated_steps_are_one():
     np.testing.assert_array_equal(one.ctx[one.w], wanted["l.w"])
 
 
-def test_averages():
-    model, p, average = Model(), START["l.w"], START["l.w"]
-    optimizer = train.sgd(0.1, ema=0.9)
+@pytest.mark.parametrize(
+    "common", [{"ema": 0.9}, {"swa": 2}, {"swa": (1, 2)}], ids=["ema", "swa", "interval"]
+)
+def test_averages(common: Any):
+    model, values = Model(), list[NDArray[Any]]()
+    optimizer = train.sgd(0.1, **common)
     with pytest.raises(oc.ArgumentError, match="sgd keeps no averages"), optimizer.averaged(model.ctx):
         pass
     step = model.ctx.compile(optimizer.step(model.loss))
-    for t in range(5):
+    for t in range(6):
         step()
-        p = np.array(model.ctx[model.w])
-        average = p if t == 0 else 0.9 * average + 0.1 * p
-    with optimizer.averaged(model.ctx):
-        np.testing.assert_allclose(model.ctx[model.w], average, rtol=1e-14)
+        values.append(np.array(model.ctx[model.w]))
+        if "ema" in common:
+            wanted = values[0]
+            for p in values[1:]:
+                wanted = 0.9 * wanted + 0.1 * p
+        else:
+            counted = values[2:] if common["swa"] == 2 else values[1::2]
+            wanted = np.mean(counted, axis=0) if counted else values[t]
+        with optimizer.averaged(model.ctx):
+            np.testing.assert_allclose(model.ctx[model.w], wanted, rtol=1e-14)
+        np.testing.assert_array_equal(model.ctx[model.w], values[t])
 
 
 def test_routines_of_one_optimizer_share_its_memory():
@@ -342,6 +319,10 @@ WRONG: Any = train
         (lambda: WRONG.sgd(clip_norm=-1.0), "clip_norm of sgd is not negative, found -1.0"),
         (lambda: WRONG.sgd(clip_value=float("nan")), "clip_value of sgd is not negative, found nan"),
         (lambda: WRONG.sgd(ema=1.5), "ema of sgd is less than 1, found 1.5"),
+        (lambda: WRONG.sgd(ema=0.5, swa=3), "sgd keeps one average of each parameter: ema= or swa="),
+        (lambda: WRONG.sgd(swa=(3, 0)), "swa's interval is at least 1, found 0"),
+        (lambda: WRONG.sgd(swa=(1, 2, 3)), r"swa is the first step that counts, or that and an interval"),
+        (lambda: WRONG.sgd(count_each=2), "`count_each` is True or False, found 2"),
         (lambda: WRONG.sgd(groups=[1]), r"groups of sgd are options by patterns of names, found \[1\]"),
         (lambda: WRONG.sgd(groups={"*": 3}), r"a group of sgd is options by name, found '\*': 3"),
         (lambda: WRONG.sgd(accumulate=0), "accumulate is a number of steps, found 0"),

@@ -1,0 +1,43 @@
+"""Averages of parameters over the steps of an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import ocannl as oc
+from ocannl.program.checks import integer
+from ocannl.train.step_counts import StepCounts
+
+Averages = Mapping[oc.Tensor, oc.Tensor]
+
+
+def moving(averages: Averages, trained: Iterable[oc.Tensor], counts: StepCounts, kept: float) -> None:
+    """Code of averages in which the old value has the share `kept`; the first ones are the values."""
+    for p in trained:
+        average = averages[p]
+        average[...] = oc.where(counts.of(p) <= 1, p, kept * average + (1 - kept) * p)
+
+
+def even(averages: Averages, trained: Iterable[oc.Tensor], counts: StepCounts, when: tuple[int, int]) -> None:
+    """Code of means of the values after some steps (stochastic weight averaging, Izmailov et al.,
+    2018): from a first one on, in an interval. Before that, the averages are the values.
+    """
+    (start, interval), averaged = when, counts.counter("averaged")
+    since = counts.together() - 1 - start
+    is_due = (since >= 0) * oc.eq(since % interval, 0)
+    averaged += is_due
+    for p in trained:
+        average = averages[p]
+        mean = average + oc.where(is_due, (p - average) / oc.maximum(averaged, 1), 0.0)
+        average[...] = oc.where(averaged <= 0, p, mean)
+
+
+def start_and_interval(swa: Any) -> tuple[int, int] | None:
+    """The option `swa`: a number of steps, or that and an interval. Raises `ArgumentError` for others."""
+    if swa is None:
+        return None
+    pair: tuple[Any, ...] = cast("tuple[Any, ...]", swa) if isinstance(swa, tuple) else (swa, 1)
+    if len(pair) != 2:
+        raise oc.ArgumentError(f"swa is the first step that counts, or that and an interval, found {swa!r}")
+    return integer(pair[0], "swa's first step"), integer(pair[1], "swa's interval", least=1)

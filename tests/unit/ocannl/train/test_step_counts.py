@@ -1,0 +1,66 @@
+"""Counts of steps, where optimizers train some parameters for a while only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support import optimizer_references as references
+from support.optimizer_model import START, Model, close, gradients
+from support.optimizer_references import new_memory
+
+import ocannl as oc
+from ocannl import train
+
+SCHEDULE = train.linear(0.05, 12)
+
+
+def test_each_parameter_counts_its_own_steps():
+    """As in PyTorch, a frozen parameter is behind in its bias corrections, and the schedule goes on."""
+    model, optimizer = Model(), train.adamw(SCHEDULE, weight_decay=0.1, count_each=True, ema=0.5)
+    whole, head = (model.ctx.compile(optimizer.step(model.loss, params)) for params in (None, {"b": model.b}))
+    wanted, counts = dict(START), dict.fromkeys(START, 0)
+    memory = {key: new_memory() for key in START}
+    averages = dict[str, Any]()
+    for t, step in enumerate([whole, whole, head, head, whole, whole]):
+        step()
+        slopes = gradients(wanted)
+        for key in START if step is whole else ["l.b"]:
+            counts[key] += 1
+            rate = 0.05 * (1 - t / 12)
+            wanted[key] = references.adamw(wanted[key], slopes[key], memory[key], counts[key], rate)
+            averages[key] = (averages.get(key, wanted[key]) + wanted[key]) / 2
+        close({"l.w": np.array(model.ctx[model.w]), "l.b": np.array(model.ctx[model.b])}, wanted, 1e-12)
+    with optimizer.averaged(model.ctx):
+        close({"l.w": np.array(model.ctx[model.w]), "l.b": np.array(model.ctx[model.b])}, averages, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: train.adam(), lambda: train.sgd(SCHEDULE), lambda: train.sgd(ema=0.9), lambda: train.sgd(swa=3)],
+    ids=["corrections", "schedule", "ema", "swa"],
+)
+def test_steps_that_count_together_are_of_the_same_parameters(make: Any):
+    model, optimizer = Model(), make()
+    optimizer.step(model.loss)
+    message = r"counts the steps .* here without l.w, unlike before; train.\w+\(..., count_each=True\) counts"
+    with pytest.raises(oc.ArgumentError, match=message):
+        optimizer.step(model.loss, [model.b])
+
+
+def test_what_counts_nothing_trains_any_parameters():
+    model, optimizer = Model(), train.sgd(0.1, momentum=0.9)
+    found = model.train(optimizer.step(model.loss) + optimizer.step(model.loss, [model.b]), 2)
+    assert np.abs(found["l.b"] - START["l.b"]).max() > 0
+
+
+def test_a_counter_that_is_set_first_is_of_the_precision_of_parameters():
+    """Setting it back, as for each fold of a cross validation, changes no later step."""
+    first, second = Model(), Model()
+    wanted = first.train(train.adam(0.01).step(first.loss), 2)
+    optimizer = train.adam(0.01)
+    code = optimizer.step(second.loss)
+    for tensor in oc.state(optimizer).values():
+        second.ctx[tensor] = 0
+    close(second.train(code, 2), wanted, 0)
