@@ -37,6 +37,7 @@ from ocannl.dialects.ir.op_helpers import (
     parse_defined_operand,
     print_parts,
 )
+from ocannl.dialects.loops.arena import check_arena
 from ocannl.dialects.loops.dot_checks import check_dot
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.dialects.loops.schedule_checks import (
@@ -405,6 +406,7 @@ class FuncOp(RoutineOp):
                 raise VerifyException(
                     f"it has nodes, nests, groups, loops, kernels, collectives, found `{op.name}`"
                 )
+        check_arena(self)
         if self.mesh is not None:
             check_in_flight([*self.body.block.ops], stored_by)
 

@@ -948,3 +948,88 @@ loops.func @f {
 }
 
 // CHECK: `loops.store`: the point i = 0 reads an element that the point i = 3 sets, and points have no order
+
+// -----
+
+loops.func @f attributes {arena = 28 : i64} {
+  %x = assign.node "x" on_device : memref<8xf32>
+  %t = assign.node "t" local at 0 : memref<8xf32>
+  loops.nest "t" (i = 8) {
+    %l = loops.load %x[i]
+    loops.store %l, %t[i]
+  }
+}
+
+// CHECK: `loops.func`: an arena of 28 bytes has no room for node 't', which ends at 32
+
+// -----
+
+loops.func @f attributes {arena = "32"} {
+}
+
+// CHECK: `loops.func`: `arena` is a number of bytes, as `64 : i64`, found "32"
+
+// -----
+
+loops.func @f attributes {arena = 64 : i64} {
+  %x = assign.node "x" on_device : memref<8xf32>
+  %t = assign.node "t" local at 6 : memref<8xf32>
+}
+
+// CHECK: `loops.func`: node 't' of 4 bytes an element is not aligned at 6
+
+// -----
+
+loops.func @fits attributes {arena = 96 : i64} {
+  %x = assign.node "x" on_device : memref<8xf32>
+  %a = assign.node "a" local at 0 : memref<8xf32>
+  %b = assign.node "b" local at 64 : memref<8xf32>
+  %c = assign.node "c" local at 16 : memref<4xf32>
+  %d = assign.node "d" local at 0 : memref<4xf32>
+  loops.nest "a" (i = 8) {
+    %l = loops.load %x[i]
+    loops.store %l, %a[i]
+  }
+  loops.nest "b" (i = 8) {
+    %l = loops.load %a[i]
+    loops.store %l, %b[i]
+  }
+  loops.nest "d" (i = 4) {
+    %l = loops.load %b[i]
+    loops.store %l, %d[i]
+  }
+  loops.nest "c" (i = 4) {
+    %l = loops.load %d[i]
+    loops.store %l, %c[i]
+  }
+  loops.nest "x" (i = 8) {
+    %r = loops.reduce add (j = 4) : f32 {
+      %l = loops.load %c[j]
+      loops.yield %l
+    }
+    loops.store %r, %x[i]
+  }
+}
+
+// CHECK: loops.func @fits
+
+// -----
+
+loops.func @f attributes {arena = 64 : i64} {
+  %x = assign.node "x" on_device : memref<8xf32>
+  %a = assign.node "a" local at 0 : memref<8xf32>
+  %b = assign.node "b" local at 28 : memref<8xf32>
+  loops.nest "a" (i = 8) {
+    %l = loops.load %x[i]
+    loops.store %l, %a[i]
+  }
+  loops.nest "b" (i = 8) {
+    %r = loops.reduce max (j = 8) : f32 {
+      %l = loops.load %a[j]
+      loops.yield %l
+    }
+    loops.store %r, %b[i]
+  }
+}
+
+// CHECK: `loops.func`: nodes 'a' and 'b' share bytes of the arena, and are in use at the same time
