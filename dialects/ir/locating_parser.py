@@ -25,6 +25,11 @@ class LinearTimeLexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
+def is_empty(text: str) -> bool:
+    """Whether a text has blanks and comments only, as what follows the last `// -----` of a file."""
+    return all(not line.strip() or line.lstrip().startswith("//") for line in text.splitlines())
+
+
 class LocatingParser(Parser):
     """Reads IR text as `Parser` does. `first_line` is the line at which the text begins in its file."""
 
@@ -37,8 +42,10 @@ class LocatingParser(Parser):
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """Raises `ParseError` also for what Python cannot read: numbers too long, values that do not fit into
-        memory, nesting too deep.
+        memory, nesting too deep; and for a text without operations.
         """
+        if is_empty(self._text):
+            self.raise_error("the text is empty: it has no operation")
         try:
             return super().parse_module(allow_implicit_module)
         except ValueError as error:

@@ -89,7 +89,8 @@ class _Writer:
         if isinstance(step, CollectiveOp):
             raise OcannlError(at_line(step, "C has no exchanges among ranks, and is for one device"))
         if not isinstance(step, NestOp | GroupOp):
-            raise OcannlError(at_line(step, f"`{step.name}` is no step of a routine for a CPU: run `-p c`"))
+            message = f"`{step.name}` is for a GPU: for C, run `-p c` in place of lower-loops-to-kernels"
+            raise OcannlError(at_line(step, message))
         if not has_points(step):
             return None
         what, nodes = self.structures.number_and_nodes(step)

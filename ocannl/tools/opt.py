@@ -24,7 +24,7 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.ir.locating_parser import LocatingParser
+from ocannl.dialects.ir.locating_parser import LocatingParser, is_empty
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
@@ -99,11 +99,6 @@ def decoded(data: bytes, name: str, first_line: int) -> str:
         line, column = before.count(b"\n") + first_line, len(before) - (before.rfind(b"\n") + 1) + 1
         wrong = data[error.start]
         raise InputError(f"{name}:{line}:{column}: the text is not UTF-8: byte 0x{wrong:02x}") from None
-
-
-def is_empty(text: str) -> bool:
-    """Whether a text has blanks and comments only, as what follows the last `// -----` of a file."""
-    return all(not line.strip() or line.lstrip().startswith("//") for line in text.splitlines())
 
 
 OWN_TARGETS = tuple(target.name for target in (LLVMTarget, PTXTarget, MetalTarget, CTarget))
@@ -246,13 +241,16 @@ class OptMain(xDSLOptMain):
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
         """The text ends in one newline, as the stages of the Python API do."""
+        name = parse_spec(self.args.target).name
         try:
-            return super().output_resulting_program(prog).rstrip("\n") + "\n"
+            text = super().output_resulting_program(prog).rstrip("\n")
         except XDSL_ERRORS as error:
-            name = parse_spec(self.args.target).name
             if name in OWN_TARGETS:
                 raise
             raise UsageError(f"xDSL's target `{name}` does not print this module{_reason(error)}") from None
+        if not text.strip() and prog.body.block.ops.first is not None:
+            raise UsageError(f"xDSL's target `{name}` prints nothing of this module")
+        return text + "\n"
 
     def setup_pipeline(self) -> None:
         """Pipelines stand for their passes: `-p cpu`."""

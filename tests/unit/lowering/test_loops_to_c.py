@@ -112,7 +112,7 @@ def test_equal_nests_share_a_function_that_has_the_users_lines(tmp_path: Path):
         ("assign.routine @f {\n}", "`assign.routine` has no loops yet: run the pipeline first, `-p c`"),
         (
             'loops.func @f {\n  kernel.launch "x" block (i = 3) {\n  }\n}',
-            "`kernel.launch` is no step of a routine for a CPU: run `-p c`",
+            "`kernel.launch` is for a GPU: for C, run `-p c` in place of lower-loops-to-kernels",
         ),
     ],
 )

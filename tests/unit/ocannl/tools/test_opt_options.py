@@ -42,6 +42,9 @@ class TestCommandLine:
     @pytest.mark.parametrize("text", ["", "\n", "// nothing\n"])
     def test_a_text_without_operations(self, text: str, opt: Opt):
         assert opt(text) == Done(0, "builtin.module {\n}\n", "")
+        done = opt(text, "--no-implicit-module")
+        check_located(done)
+        assert "the text is empty: it has no operation" in done.err
 
     def test_times_of_passes(self, opt: Opt):
         done = opt(moons("texpr"), "-p", "infer-shapes,infer-precisions", "--time-passes")
@@ -50,11 +53,19 @@ class TestCommandLine:
             "infer-precisions",
         ]
 
-    @pytest.mark.parametrize("target", ["riscv-asm", "mps"])
-    def test_a_target_of_xdsl_that_does_not_print_it(self, target: str, opt: Opt):
-        done = opt(moons("texpr"), "-t", target)
+    @pytest.mark.parametrize(
+        ("target", "said"),
+        [
+            ("riscv-asm", "does not print"),
+            ("mps", "does not print"),
+            ("wgsl", "prints nothing of"),
+            ("wat", "prints nothing of"),
+        ],
+    )
+    def test_a_target_of_xdsl_that_does_not_print_it(self, target: str, said: str, opt: Opt):
+        done = opt("assign.routine @f {\n}\n", "-t", target)
         check_report(done)
-        assert f"xDSL's target `{target}` does not print this module" in done.err
+        assert f"xDSL's target `{target}` {said} this module" in done.err
 
     def test_a_pass_of_xdsl_whose_program_is_not_there(self, opt: Opt):
         done = opt(moons("texpr"), "-p", 'mlir-opt{executable="no-program"}')
