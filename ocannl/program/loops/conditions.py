@@ -12,6 +12,7 @@ from ocannl.program import expressions, graph
 from ocannl.program.checks import integer
 from ocannl.program.eager import in_cell
 from ocannl.program.location import here
+from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 from ocannl.program.values import now, operation_of, values_of
@@ -25,10 +26,8 @@ def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], in
     through it; in reverse mode there is memory for the states of `most` iterations. Raises as `oc.scan`.
     """
     since, count = now(), Dim(integer(most, "the most iterations of a loop"))
-    begin = [
-        _one_number(as_tensor(cond(init))).ir_value,
-        *(as_tensor(leaf).ir_value for leaf in tensors(init)),
-    ]
+    state = [as_tensor(leaf).ir_value for leaf in tensors(init)]
+    begin = [_one_number(as_tensor(cond(with_tensors(init, state)))).ir_value, *state]
     carries = arguments([(value, None) for value in begin], count, cond, body)
     inits = [values_of(carry.op)[0] for carry in carries]
     with in_cell():
@@ -36,7 +35,9 @@ def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], in
         check_form(found, init)
         flag = _one_number(as_tensor(cond(found))).ir_value
     loop = Loop(count, inits, [], carries, False, since, going=0)
-    lasts, _ = loop.results([flag, *(as_tensor(leaf).ir_value for leaf in tensors(found))], [])
+    given = [as_tensor(leaf).ir_value for leaf in tensors(found)]
+    check_carries("a loop", inits[1:], carries[1:], given)
+    lasts, _ = loop.results([flag, *given], [])
     return with_tensors(init, lasts[1:])
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ocannl.dialects.ir.errors import ShapeError
-from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape
+from ocannl.dialects.shapes.shape import Dim, DimTerm
 from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
-from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.eager import in_cell, is_eager
 from ocannl.program.errors import ArgumentError
-from ocannl.program.location import here
+from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.loops.scan_blocks import ahead, cut, joined, merged, split
 from ocannl.program.loops.scan_updates import CarriedMemory
@@ -101,8 +100,7 @@ class _Scan:
         every = [*carries, *carried.memory, *positions]
         loop = Loop(count, [*inits, *carried.begin], self.sequences, every, self.reverse, since)
         loop.recompute, loop.moved = recompute, carried.owners
-        for init, before, after in zip(inits, carries, given, strict=True):
-            _check_carry(label_of(init), before, after)
+        check_carries("a scan", inits, carries, given)
         lasts, stacks = loop.results([*given, *carried.new], [(v, self.axis) for v in stacked])
         carried.set_after(lasts[0] if lasts else stacks[0], lasts[len(given) :])
         self.set_before.update(zip(carried.memory, lasts[len(given) :], strict=True))
@@ -193,18 +191,6 @@ def _sequence(leaf: Any, axis: int | None) -> tuple[Value, Axis]:
         return value, LAST_BATCH_AXIS
     place = MemoryAxes(value).place(integer(axis, "the number of an axis", least=None))
     return value, Axis(place.row, place.number)
-
-
-def _check_carry(name: str, carried: Value, returned: Value) -> None:
-    """Raises `ShapeError` for a carry that a step has given axes of other sizes."""
-    before, after = graph.known_shape(carried), graph.known_shape(returned)
-    rows = [pair for pair in zip(before, after, strict=True) if len(pair[0].axes) == len(pair[1].axes)]
-    sizes = [pair for row, other in rows for pair in zip(row.axes, other.axes, strict=True)]
-    if any(isinstance(a, Dim) and isinstance(b, Dim) and a != b for a, b in sizes):
-        first, then = (Shape(*(Row(trailing=row.axes) for row in shape)) for shape in (before, after))
-        shapes = f"the step takes it with {first} and returns it with {then}, as `{describe(returned.op)}`"
-        way = f"\n  hint: return a carry of the shape {first}"
-        raise ShapeError(here(f"the carry `{name}` of a scan has to keep its shape: {shapes}{way}"))
 
 
 def _pair(found: Any, init: Any) -> tuple[Any, Any]:

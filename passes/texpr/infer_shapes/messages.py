@@ -54,8 +54,7 @@ def shape_error(
 def _missing(error: MissingDimension, op: Operation) -> ShapeError:
     origin = error.leaf.origin if isinstance(error.leaf.origin, Operation) else op
     if error.leaf.kind is LeafKind.RANGE:
-        message = "nothing determines the size of this range: give it, or use it with something of known size"
-        return ShapeError(at_line(origin, message))
+        return _missing_range(origin)
     if error.leaf.kind is LeafKind.NAME:
         name = error.leaf.name
         message = (
@@ -73,6 +72,22 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
         f"you forgot to give the hidden dimension of `{name}` (its {kind} axes)\n"
         f"  nothing determines it: give it here, as in {example}, or to {other}"
     )
+    return ShapeError(at_line(origin, message))
+
+
+def _missing_range(origin: Operation) -> ShapeError:
+    """The error for positions whose number is not known; where a spec names their axis, with its name."""
+    positions = origin.results[0]
+    for user in (use.operation for use in positions.uses):
+        if isinstance(user, ApplyOp) and user.logic is not None and "=>" in user.logic.data:
+            slot = parse_spec(user.logic.data).operands[list(user.args).index(positions)]
+            name = ", ".join(str(axis) for row in slot.rows for axis in row.axes)
+            message = (
+                f"nothing determines the size of `{name}`, an axis of `{describe(user)}`: give it, as in "
+                f"{name}=16, or use the result with something of known size"
+            )
+            return ShapeError(at_line(origin, message))
+    message = "nothing determines the size of this range: give it, or use it with something of known size"
     return ShapeError(at_line(origin, message))
 
 

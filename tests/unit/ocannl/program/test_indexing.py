@@ -233,7 +233,7 @@ def test_at_is_a_name():
 def test_the_size_of_a_scatter_is_needed():
     ids = oc.data(np.array([1], np.int32), axes="b")
     total = oc.scatter("b |; b | => v", oc.data([1.0], axes="b"), ids, at="v")
-    with pytest.raises(oc.ShapeError, match="nothing determines the size of this range"):
+    with pytest.raises(oc.ShapeError, match=r"the size of `v`, an axis of `scatter.*give it, as in v=16"):
         oc.infer(total)
 
 

@@ -259,6 +259,28 @@ def test_a_carry_keeps_its_shape() -> None:
     assert str(error.value).endswith("hint: return a carry of the shape 2|3")
 
 
+def test_a_carry_keeps_its_number_of_axes() -> None:
+    h, numbers = oc.data(np.ones(2), label="h"), oc.data(np.ones(2))
+
+    def message(run: Callable[[], object]) -> str:
+        with pytest.raises(oc.ShapeError, match="test_scan") as error:
+            run()
+        return str(error.value).partition(" has to keep its shape: ")[2].partition(", as ")[0]
+
+    def stacked(h: oc.Tensor) -> oc.Tensor:
+        return oc.stack([h, h], axis="output")
+
+    def of_scan(step: Callable[[oc.Tensor], oc.Tensor], init: oc.TensorLike) -> str:
+        return message(lambda: oc.scan(lambda h, _: (step(h), None), init, None, length=3))
+
+    more = "each step gives it 1 output axis more"
+    assert of_scan(stacked, h) == of_scan(stacked, 0.0) == more
+    assert of_scan(lambda h: h.einsum("..., i => ..."), 0.0) == "each step gives it 1 output axis less"
+    assert message(lambda: oc.while_loop(lambda h: h.sum() < 3, stacked, 0.0, most=3)) == more
+    pairs = of_scan(lambda h: oc.einsum("i; j => i | j", h, numbers), h)
+    assert pairs == "the step takes it with 2 and returns it with 2|2"
+
+
 def test_sequences_have_one_length() -> None:
     x, y = oc.data(np.ones((2, 3, 4))), oc.data(np.ones((2, 5, 4)))
     with pytest.raises(oc.ShapeError, match=r"3 and 5 differ|5 and 3 differ"):
