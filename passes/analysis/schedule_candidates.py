@@ -17,10 +17,9 @@ from ocannl.passes.analysis.nest_facts import Access, ScopeFacts, computed_bytes
 from ocannl.passes.analysis.sums import is_contraction
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import TileCost, chains, rows_that_stay
+from ocannl.passes.analysis.tile_heights import MOST_OF_PRODUCT, best_height
+from ocannl.passes.analysis.touched_bytes import spanned
 
-# The cost of a remainder, whose smaller tile costs code and hides less latency, as a part of the work; and in
-# products, where each row of a tile saves loads, in tiles at most.
-REMAINDER_PENALTY, MOST_OF_PRODUCT = 0.05, 16
 # The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it. Where
 # registers are many, each tile has two, of which the one's operations run while the other's are waited for.
 WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 36, 32
@@ -39,6 +38,8 @@ SHORT, MOSTLY = 64, 4
 # How many times fewer bytes from beyond the second-level cache are worth another loop order; and the part of
 # that cache in which what is read again stays.
 MUCH_LESS, STAYS = 1.5, 4 / 5
+# The cycles that a tile may take more where so many fewer come.
+NEARLY = 1.05
 # Rows of memory that are read at the same time as fast as one, though they may meet in one set of a cache.
 STREAMS = 8
 
@@ -52,6 +53,11 @@ class Choice:
 
     schedule: Schedule
     packed: tuple[int, ...] = ()
+
+
+def loops_of(tile: Schedule) -> list[str]:
+    """The loops along which a tile goes."""
+    return [name for name, _ in tile.tiles]
 
 
 def loads_of(nest: NestOp) -> list[LoadOp]:
@@ -96,10 +102,21 @@ class Chooser:
         return Chooser(nest, facts, target, merged, kept)
 
     def best(self) -> tuple[float, Choice]:
-        """The cheapest choice, with its cycles."""
-        (cycles, packed), tile = min(
-            ((self.cost(tile), tile) for tile in self.candidates()), key=lambda found: found[0][0]
-        )
+        """The cheapest choice, with its cycles; of a product of large matrices, one whose tile goes along the
+        same loops and takes hardly more, where far fewer bytes come from beyond the second-level cache then.
+        """
+        costed = [(*self.cost(tile), tile) for tile in self.candidates()]
+        cheapest = cycles, packed, tile = min(costed, key=lambda found: found[0])
+        if self.is_large_product():
+            traffic, loops = self.traffic(self.order(tile), tile), loops_of(tile)
+            less = [
+                (cost, loads, other)
+                for cost, loads, other in costed
+                if cost <= NEARLY * cycles
+                and loops_of(other) == loops
+                and MUCH_LESS * self.traffic(self.order(other), other) < traffic
+            ]
+            cycles, packed, tile = min(less, key=lambda found: found[0], default=cheapest)
         return cycles, self.choice(tile, packed)
 
     def ranked(self) -> list[Choice]:
@@ -228,6 +245,11 @@ class Chooser:
                 own = budgets[:1] if "*" in name else [*budgets, min(budgets[0], self.rows_that_stay(name))]
                 for height in dict.fromkeys(best_height(size, budget, most) for budget in own):
                     yield name, height
+
+    def is_large_product(self) -> bool:
+        """Whether a nest stores products of matrices that the second-level cache does not hold."""
+        op = None if self.dominant is None else self.dominant.op
+        return isinstance(op, ReduceOp) and is_contraction(op) and self.is_plain() and self.streams()
 
     def is_plain(self) -> bool:
         """Whether a nest stores a sum that is one loop, with little arithmetic beside it and not in turn."""
@@ -411,31 +433,6 @@ class Chooser:
             if name in inside:
                 total *= sizes[name]
         return total
-
-
-def spanned(access: Access, extents: Mapping[str, int]) -> int:
-    """The bytes that an access touches while loops run over the given extents, those of overlapping windows
-    once.
-    """
-    run = 1
-    for stride, size in sorted(
-        (abs(s), extents[name]) for name, s in access.strides.items() if name in extents
-    ):
-        run = run * size if stride > run else run + stride * (size - 1)
-    return run * access.bytes
-
-
-def best_height(size: int, highest: int, most: float) -> int:
-    """The height of row tiles that are few, without a remainder if that does not take many more of them: a
-    part of all, or `most`.
-    """
-    penalty = min(REMAINDER_PENALTY * size, most)
-
-    def cost(height: int) -> float:
-        whole, remainder = divmod(size, height)
-        return whole + 1 + penalty if remainder else whole
-
-    return min(range(min(size, highest), 0, -1), key=cost)
 
 
 # The choice for each nest of a step; None leaves it to the cost model.

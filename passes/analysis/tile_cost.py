@@ -7,7 +7,7 @@ latency of its accumulators; accesses that are not contiguous along the lanes mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -22,6 +22,8 @@ from ocannl.passes.analysis.nest_facts import Access, ScopeFacts
 from ocannl.passes.analysis.panels import has_row_panels
 from ocannl.passes.analysis.shared_operands import points_that_share
 from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
+from ocannl.passes.analysis.tile_means import mean_extent, mean_of_tiles, whole_tiles
+from ocannl.passes.analysis.touched_bytes import reuse
 
 LOOP_OVERHEAD = 0.25
 # On cores that halve vectors, the part of the loads of a step that its multiplications do not hide, and the
@@ -34,6 +36,9 @@ TRANSPOSED_VECTOR = 2.5
 INTERLEAVED_ROW = 2.0
 # The time of a load from the second-level cache, and from beyond it, relative to the first-level cache.
 FAR, FARTHEST = 2.0, 6.0
+# That of a vector along a sum from the second-level cache, which no other work hides; and the part of the
+# first-level cache in which such vectors stay.
+FAR_ALONG, ALONG = 4.0, 3 / 4
 # The cache lines that could be prefetched in the time of a tile from beyond the caches that follows no other.
 APART = 3.5
 # Pages, the pages whose addresses a core has at hand, and the cost of another.
@@ -248,7 +253,7 @@ class TileCost:
     def reduced_access(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> ReadCost:
         """The cost of an access in a reduction."""
         if view.lanes not in self.own or access.op.positions:
-            direct = self.access(access, view, self.distance(self.bytes(access, view)))
+            direct = self.along_sum(access, scope, view)
             return ReadCost(direct, direct)
         rows, stride = self.rows(access, view), view.stride(access)
         instructions = rows * (view.vectors if stride else 1)
@@ -283,6 +288,23 @@ class TileCost:
             return ReadCost(direct, instructions + far + missed, wait)
         copied = instructions + conflicts + (self.distance(total) - 1) * tile / LINE
         return ReadCost(direct, copied, wait, 0.0 if has_panels else COPY_WAIT)
+
+    def along_sum(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> float:
+        """The cost of a load along the lanes of a sum, by what it touches before it reads the same again."""
+        whole = self.distance(self.bytes(access, view))
+        if view.lanes not in scope.space or access.op.positions:
+            return self.access(access, view, whole)
+        farthest = max([self.distance(self.bytes(other, view)) for other in scope.accesses])
+        nearest = 2.0 if self.target.halves_vectors and farthest < FARTHEST else 1.0
+        found = reuse(access, scope, self.own, self.schedule)
+        if found is None:
+            return self.access(access, view, max(nearest, whole))
+        conflicts = self.conflicts(access, self.rows(access, view), view.row_stride(access))
+        if found.between <= ALONG * self.target.l1_bytes:
+            near = nearest + max(0.0, whole - nearest) / found.times
+            return self.access(access, view, near) + conflicts
+        far = FAR_ALONG if found.between <= self.target.l2_bytes // 2 else FARTHEST
+        return self.access(access, view, far) + conflicts
 
     def side_by_side(self, access: Access, view: ScopeTile, tile: float) -> float:
         """The bytes of a tile that lie side by side: of contiguous lanes in rows that are apart, one row."""
@@ -426,20 +448,3 @@ def chains(accumulators: float, target: TargetDescription) -> int:
 def rows_that_stay(apart: int, target: TargetDescription) -> int:
     """The rows, so many bytes apart, that the sets of the first-level cache in which they meet hold."""
     return L1_WAY // math.gcd(L1_WAY, apart) * (target.l1_bytes // L1_WAY)
-
-
-def mean_of_tiles(count: Callable[[int], float], size: int, width: int) -> float:
-    """The mean of a count in tiles of `width`, with that of the remainder."""
-    whole, remainder = divmod(max(1, size), width)
-    of_remainder = count(remainder) if remainder else 0
-    return (whole * count(width) + of_remainder) / (whole + bool(remainder))
-
-
-def whole_tiles(size: int, width: int) -> float:
-    """The part of the tiles of `width` that are whole."""
-    return size // width / max(1, math.ceil(size / width))
-
-
-def mean_extent(size: int, extent: int) -> float:
-    """The mean number of points in tiles of `extent`, with that of the remainder."""
-    return size / math.ceil(size / extent) if size else 1.0

@@ -90,7 +90,7 @@ class Scheduler:
             if isinstance(part, GroupOp):
                 self.share(part, product.cycles)
             elif part.schedule is not None and not is_kept(part):
-                schedule = part.schedule.data
+                schedule = copied_in_strips(part, part.schedule.data, self.target)
                 parallel = parallel_nest(part, schedule, points(part.space.data), self.target)
                 part.properties["schedule"] = ScheduleAttr(replace(schedule, parallel=parallel))
         return True

@@ -82,12 +82,13 @@ def copied_in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription
     panels, some of these are written at a time, so that more than a few elements of a row are read at once.
     """
     accesses = [op for op in nest.body.block.ops if isinstance(op, LoadOp | StoreOp)]
-    if schedule.lanes is None or schedule.rows is not None or len(accesses) != 2 or nest.clashing:
+    sizes, (rows, height) = dict(nest.space.data), schedule.rows or ("", 1)
+    if schedule.lanes is None or sizes.get(rows, 1) != height or len(accesses) != 2 or nest.clashing:
         return schedule
     (source, copy), (lanes, width) = map(address_of, accesses), schedule.lanes
-    sizes = dict(nest.space.data)
     panel = next((loop for loop in loops_of_tiles(nest, schedule) if source.stride(loop) == width), None)
-    is_row = sizes.get(lanes) == width and source.stride(lanes) == 1 and copy.stride(lanes) == 1
+    # What stands in rows beside each other, as pairs do, is interleaved in the copy.
+    is_row = sizes.get(lanes) == width and source.stride(lanes) == 1 and copy.stride(lanes) == height
     if panel is None or not is_row or touched(accesses[0], sizes) <= target.l2_bytes // 2:
         return schedule
     order = tuple(loop for loop in schedule.order if loop not in (panel, lanes))

@@ -71,3 +71,26 @@ loops.func @integers {
     loops.store %sum, %y[b, o]
   }
 }
+
+// -----
+
+// The copy of a large matrix in panels reads whole lines of its rows: it writes eight panels at a time.
+// CHECK-LABEL: loops.func @few_rows
+// CHECK:         loops.nest "w.packed" (o_panel = 64, k_group = 512, o = 32, k = 2)
+// CHECK-SAME:      order = (k_group, k, o_panel, o){{.*}} rows = k : 2, lanes = o : 32, strips = o_panel : 8>
+loops.func @few_rows {
+  %x = assign.node "x" on_device : memref<32x1024xbf16>
+  %w = assign.node "w" on_device : memref<1024x2048xbf16>
+  %y = assign.node "y" on_device : memref<32x2048xf32>
+  loops.nest "y" (b = 32, o = 2048) {
+    %sum = loops.reduce add (k = 1024) : f32 {
+      %xv = loops.load %x[b, k]
+      %xw = arith.extf %xv : bf16 to f32
+      %wv = loops.load %w[k, o]
+      %ww = arith.extf %wv : bf16 to f32
+      %p = arith.mulf %xw, %ww : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, o]
+  }
+}
