@@ -5,6 +5,7 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.layer import Init, TrainingLayer
 from ocannl.nn.layout import Layout, layout_of
+from ocannl.nn.norms import scaled
 from ocannl.nn.options import check_not_negative, check_share
 from ocannl.program.casts import floats
 
@@ -13,7 +14,12 @@ OVER_BATCH = "..n.. | ..out.. => ..out.."
 
 @oc.configurable
 def batch_norm1d(
-    *, epsilon: float = 1e-5, momentum: float = 0.9, init: Init = 1.0, label: str = "batch_norm"
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    affine: bool = True,
+    init: Init = 1.0,
+    label: str = "batch_norm",
 ) -> TrainingLayer:
     """Normalizes to mean 0 and variance 1 over all batch axes, then `gain * x + offset`: batch | out -> batch
     | out, with parameters `label.gain`, `label.offset`: out and nodes `label.running_mean`,
@@ -21,9 +27,9 @@ def batch_norm1d(
 
     With a `train_step`, statistics are those of the batch, and `oc.updates(loss)`, which `train.grad_update`
     runs, sets the running ones to `momentum * running + (1 - momentum) * batch`. Without, the running ones
-    are used. `init` is the initial gain.
+    are used. `init` is the initial gain; without `affine` there are no parameters.
     """
-    return _batch_norm(epsilon, momentum, init, label)
+    return _batch_norm(epsilon, momentum, affine, init, label)
 
 
 @oc.configurable
@@ -31,6 +37,7 @@ def batch_norm2d(
     *,
     epsilon: float = 1e-5,
     momentum: float = 0.9,
+    affine: bool = True,
     spatial: str = "batch",
     init: Init = 1.0,
     label: str = "batch_norm",
@@ -38,21 +45,22 @@ def batch_norm2d(
     """`batch_norm1d` for images: batch, height, width | channels. Their spatial axes are batch axes; with
     `spatial="output"` they are the first output axes, batch | height, width, channels.
     """
-    return _batch_norm(epsilon, momentum, init, label, layout_of("hw", spatial))
+    return _batch_norm(epsilon, momentum, affine, init, label, layout_of("hw", spatial))
 
 
 def _batch_norm(
-    epsilon: float, momentum: float, init: Init, label: str, layout: Layout | None = None
+    epsilon: float, momentum: float, affine: bool, init: Init, label: str, layout: Layout | None = None
 ) -> TrainingLayer:
     check_not_negative(epsilon, "epsilon")
     check_share(momentum, "momentum")
     with oc.scope(label):
-        gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
+        gain = oc.param("gain", init, input=[]) if affine else None
+        offset = oc.param("offset", 0.0, input=[]) if affine else None
         running_mean = oc.node("running_mean", like=offset, init=0.0)
-        running_variance = oc.node("running_variance", like=gain, init=1.0)
+        running_variance = oc.node("running_variance", like=running_mean if gain is None else gain, init=1.0)
 
     def normalize(x: oc.Tensor, mean: oc.Tensor, variance: oc.Tensor) -> oc.Tensor:
-        normal = gain * ((x - mean) * oc.recip_sqrt(variance + epsilon)) + offset
+        normal = scaled((x - mean) * oc.recip_sqrt(variance + epsilon), gain, offset)
         return normal if layout is None else layout.outward(normal)
 
     def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:

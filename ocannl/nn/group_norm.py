@@ -8,6 +8,7 @@ from typing import Any
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
+from ocannl.nn.norms import scaled
 from ocannl.nn.options import check_not_negative
 from ocannl.program.casts import floats
 from ocannl.program.checks import integer
@@ -19,6 +20,7 @@ def group_norm(
     num_groups: int,
     spatial_axes: int = 2,
     epsilon: float = 1e-5,
+    affine: bool = True,
     init: Init = 1.0,
     label: str = "group_norm",
 ) -> Layer:
@@ -26,12 +28,14 @@ def group_norm(
     channels and the last `spatial_axes` batch axes, then `gain * x + offset`: batch, height, width |
     channels, shape kept, with parameters `label.gain`, `label.offset`: channels.
 
-    `init` is the initial gain. Raises `ShapeError` where the channels are no such groups.
+    `init` is the initial gain; without `affine` there are no parameters. Raises `ShapeError` where the
+    channels are no such groups.
     """
     groups = integer(num_groups, "num_groups", 1)
     check_not_negative(epsilon, "epsilon")
     with oc.scope(label):
-        gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
+        gain = oc.param("gain", init, input=[]) if affine else None
+        offset = oc.param("offset", 0.0, input=[]) if affine else None
     places, cells = _spatial(spatial_axes)
 
     def apply(x: oc.Tensor) -> oc.Tensor:
@@ -39,7 +43,7 @@ def group_norm(
         normal = _normalized(
             split, f"{places} | g, c", f"{cells} | g, 0", epsilon, ["c", *_names(spatial_axes)]
         )
-        return gain * oc.einsum(f"{places} | g, c => {places} | g&c", normal) + offset
+        return scaled(oc.einsum(f"{places} | g, c => {places} | g&c", normal), gain, offset)
 
     return apply
 
@@ -65,7 +69,7 @@ def instance_norm(
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         normal = _normalized(x, f"{places} | ...", f"{cells} | ...", epsilon, _names(spatial_axes))
-        return normal if gain is None or offset is None else gain * normal + offset
+        return scaled(normal, gain, offset)
 
     return apply
 

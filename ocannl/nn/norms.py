@@ -9,11 +9,18 @@ from ocannl.nn.options import check_not_negative
 from ocannl.program.casts import floats
 
 
+def scaled(normal: oc.Tensor, gain: oc.Tensor | None, offset: oc.Tensor | None = None) -> oc.Tensor:
+    """`gain * normal + offset`, of which either may be left away."""
+    normal = normal if gain is None else gain * normal
+    return normal if offset is None else normal + offset
+
+
 @oc.configurable
 def layer_norm(
     *,
     dim: oc.RowSizes | None = None,
     epsilon: float = 1e-5,
+    affine: bool = True,
     bias: bool = True,
     init: Init = 1.0,
     label: str = "layer_norm",
@@ -21,36 +28,41 @@ def layer_norm(
     """Layer normalization (Ba et al., 2016) to mean 0 and variance 1 over the output row, then
     `gain * x + offset`: batch | out -> batch | out, with parameters `label.gain`, `label.offset`: out.
 
-    Without `bias` there is no offset. `init` is the initial gain. The row is `dim`, or inferred.
+    Without `bias` there is no offset, without `affine` no parameter at all. `init` is the initial gain. The
+    row is `dim`, or inferred.
     """
     check_not_negative(epsilon, "epsilon")
     with oc.scope(label):
-        gain = oc.param("gain", init, input=[], output=dim)
-        offset = oc.param("offset", 0.0, input=[], output=dim) if bias else None
+        gain = oc.param("gain", init, input=[], output=dim) if affine else None
+        offset = oc.param("offset", 0.0, input=[], output=dim) if affine and bias else None
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         centered = x - output_mean(x)
         scale = oc.recip_sqrt(output_mean(centered * centered) + epsilon)
-        normed = gain * (centered * scale)
-        return normed if offset is None else normed + offset
+        return scaled(centered * scale, gain, offset)
 
     return apply
 
 
 @oc.configurable
 def rms_norm(
-    *, dim: oc.RowSizes | None = None, epsilon: float = 1e-5, init: Init = 1.0, label: str = "rms_norm"
+    *,
+    dim: oc.RowSizes | None = None,
+    epsilon: float = 1e-5,
+    affine: bool = True,
+    init: Init = 1.0,
+    label: str = "rms_norm",
 ) -> Layer:
     """Root mean square normalization (Zhang and Sennrich, 2019) to mean square 1 over the output row, then
-    `gain * x`: batch | out -> batch | out, with the parameter `label.gain`: out. `init` is the initial gain.
-    The row is `dim`, or inferred.
+    `gain * x`: batch | out -> batch | out, with the parameter `label.gain`: out, which `affine=False` leaves
+    away. `init` is the initial gain. The row is `dim`, or inferred.
     """
     check_not_negative(epsilon, "epsilon")
     with oc.scope(label):
-        gain = oc.param("gain", init, input=[], output=dim)
+        gain = oc.param("gain", init, input=[], output=dim) if affine else None
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         x = floats(x)
-        return gain * (x * oc.recip_sqrt(output_mean(x * x) + epsilon))
+        return scaled(x * oc.recip_sqrt(output_mean(x * x) + epsilon), gain)
 
     return apply

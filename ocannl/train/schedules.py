@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from inspect import isfunction
-from typing import Any
+from inspect import isfunction, ismethod, signature
+from typing import Any, cast
 
 import ocannl as oc
 from ocannl.program.checks import number
@@ -34,11 +34,21 @@ class Schedule(NamesApart):
 
 
 def as_rate(lr: Any) -> Any:
-    """A learning rate, in place of a function of the step a schedule."""
-    if not isfunction(lr):
+    """A learning rate, in place of a function of the step a schedule. Raises `ArgumentError` for a function
+    that is not called with the step alone.
+    """
+    if not isfunction(lr) and not ismethod(lr) and not isinstance(lr, partial):
         return lr
-    function: Callable[[oc.Tensor], oc.TensorLike] = lr
-    return Schedule(partial(_rate, function), f"Schedule({function.__name__})")
+    function = cast(Callable[[oc.Tensor], oc.TensorLike], lr)
+    name = getattr(function, "__name__", "partial")
+    try:
+        signature(function).bind(None)
+    except TypeError as error:
+        raise oc.ArgumentError(
+            f"a learning rate is a number, or a function of the step, which is called with that alone; "
+            f"{name} refuses it: {error}"
+        ) from None
+    return Schedule(partial(_rate, function), f"Schedule({name})")
 
 
 def _rate(function: Callable[[oc.Tensor], oc.TensorLike], step: oc.Tensor) -> oc.Tensor:

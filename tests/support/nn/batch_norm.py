@@ -48,6 +48,12 @@ CASES = {
         lambda p, x: x / np.sqrt(1 + 1e-5) * p["n.gain"] + p["n.offset"],
         lambda p, x: x / (1 + 1e-5) ** 0.5 * p["n.gain"] + p["n.offset"],
     ),
+    "without parameters": Case(
+        in_training(nn.batch_norm1d(affine=False, label="n")),
+        [X1],
+        lambda p, x: batch_norm(x, np.ones(x.shape[-1]), np.zeros(x.shape[-1])),
+        lambda p, x: torch_batch_norm(x, None, None),
+    ),
     "no batch axes": Case(
         nn.batch_norm1d(label="n"),
         [X0],

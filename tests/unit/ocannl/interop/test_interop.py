@@ -188,6 +188,34 @@ BLOCKS: dict[str, tuple[Callable[[], Any], str, tuple[Any, ...], dict[str, Any],
     "rms_norm": (lambda: nn.rms_norm(), "RMSNorm", (8,), {"eps": 1e-5}, (3, 8)),
     "batch_norm1d": (lambda: nn.batch_norm1d(), "BatchNorm1d", (8,), {}, (3, 8)),
     "batch_norm2d": (lambda: nn.batch_norm2d(), "BatchNorm2d", (4,), {}, IMAGE),
+    "group_norm plain": (
+        lambda: nn.group_norm(num_groups=2, affine=False),
+        "GroupNorm",
+        (2, 4),
+        {"affine": False},
+        IMAGE,
+    ),
+    "layer_norm plain": (
+        lambda: nn.layer_norm(affine=False),
+        "LayerNorm",
+        (8,),
+        {"elementwise_affine": False},
+        (3, 8),
+    ),
+    "rms_norm plain": (
+        lambda: nn.rms_norm(affine=False),
+        "RMSNorm",
+        (8,),
+        {"eps": 1e-5, "elementwise_affine": False},
+        (3, 8),
+    ),
+    "batch_norm2d plain": (
+        lambda: nn.batch_norm2d(affine=False),
+        "BatchNorm2d",
+        (4,),
+        {"affine": False},
+        IMAGE,
+    ),
     "lstm": (lambda: nn.lstm(5), "LSTM", (8, 5), {"batch_first": True}, SEQUENCE),
     "gru": (lambda: nn.gru(5), "GRU", (8, 5), {"batch_first": True}, SEQUENCE),
     "rnn": (lambda: nn.rnn(5), "RNN", (8, 5), {"batch_first": True}, SEQUENCE),
@@ -203,7 +231,7 @@ BLOCKS: dict[str, tuple[Callable[[], Any], str, tuple[Any, ...], dict[str, Any],
 
 def applied(module: Any, name: str, x: Any) -> Any:
     """The module on channels that are last."""
-    if name.startswith(("conv", "group", "instance")) or name == "batch_norm2d":
+    if name.startswith(("conv", "group", "instance")) or "norm2d" in name:
         return module(x.movedim(-1, 1)).movedim(1, -1)
     if name == "multi_head_attention":
         return module(x, x, x, need_weights=False)[0]

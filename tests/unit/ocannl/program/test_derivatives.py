@@ -83,6 +83,16 @@ def test_third_derivatives():
     np.testing.assert_allclose(values(by_reverse, mixed), [wanted, wanted])
 
 
+def test_where_gives_zero_to_what_it_does_not_select():
+    """A gradient of 0 goes on as a number, as in PyTorch and JAX, and may meet an infinite derivative."""
+    x = oc.data(np.array([2.0, 0.0]))
+    outside = oc.where(x > 0, oc.log(x * x), 0.0)
+    inside = oc.where(x > 0, oc.log(oc.where(x > 0, x * x, 1.0)), 0.0)
+    ctx = oc.Context.cpu(threads=1)
+    np.testing.assert_array_equal(ctx[oc.grad(outside.sum(), x)], [1.0, np.nan])
+    np.testing.assert_array_equal(ctx[oc.grad(inside.sum(), x)], [1.0, 0.0])
+
+
 def test_precisions():
     """A gradient has the precision of what it is with respect to, a tangent that of the value."""
     a = RNG.normal(size=3)

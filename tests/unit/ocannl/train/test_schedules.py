@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,8 @@ WRONG: Any = train
         (lambda: train.cosine(float("nan"), 10), "lr is not negative, found nan"),
         (lambda: WRONG.linear("fast", 10), "lr is a number, found 'fast'"),
         (lambda: train.one_cycle(0.1, 100, div_factor=0.0), "div_factor is above 0, found 0.0"),
+        (lambda: WRONG.sgd(lambda: 0.1), "a function of the step.*lambda> refuses it: too many positional"),
+        (lambda: WRONG.sgd(groups={"*": {"lr": lambda a, b: a}}), "refuses it: missing .* 'b'"),
         (lambda: train.plateau(-0.1), "lr of a plateau is not negative, found -0.1"),
         (lambda: train.plateau(0.1, factor=2.0), "factor of a plateau is less than 1, found 2.0"),
         (lambda: train.plateau(0.1, patience=-1), "patience of a plateau is at least 0, found -1"),
@@ -144,7 +147,7 @@ def test_schedules_say_what_they_are():
     def falling(step: oc.Tensor) -> oc.Tensor:
         return 0.1 / (step + 1)
 
-    optimizer = train.sgd(falling, groups={"*.b": {"lr": falling}})
+    optimizer = train.sgd(falling, groups={"*.b": {"lr": partial(falling)}})
     assert repr(optimizer).startswith("train.sgd(lr=train.Schedule(falling), momentum=0.0")
     assert isinstance(optimizer.groups["*.b"]["lr"], train.Schedule)
 
