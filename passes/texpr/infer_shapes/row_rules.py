@@ -10,7 +10,7 @@ from ocannl.passes.texpr.infer_shapes.errors import MORE_AXES, OTHER_COUNTS, Ran
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of
 from ocannl.passes.texpr.infer_shapes.rules import AxisRule, Rule
 from ocannl.passes.texpr.infer_shapes.store import Progress, Store
-from ocannl.passes.texpr.infer_shapes.terms import EMPTY_ROW, DimTerm, Row, RowEq, RowLe, RowVar
+from ocannl.passes.texpr.infer_shapes.terms import EMPTY_ROW, Dim, DimTerm, Row, RowEq, RowLe, RowVar
 
 MOST_AXES = 64
 _UNSEEN = Progress()
@@ -59,8 +59,7 @@ class RowRules:
         if res.var is not None:
             if res.var == opnd.var:
                 raise self._cycle(rule)
-            to_split = min(lacking, max(0, rule.split - len(res.leading)))
-            self._extend(res.var, to_split, lacking - to_split, rule)
+            self._extend(res.var, res, opnd, rule)
         elif lacking > 0:
             raise self._conflict(rule, MORE_AXES)
         elif opnd.var is not None:
@@ -69,8 +68,11 @@ class RowRules:
     def _pair_le(
         self, rule: RowLe, res: tuple[DimTerm, ...], opnd: tuple[DimTerm, ...], places: range
     ) -> None:
+        dim = self.store.dim
         for place in places:
-            self.dims.run(AxisRule(False, res[place], opnd[place], rule.origin, rule, place))
+            left, right = res[place], opnd[place]
+            if dim(left) != dim(right):
+                self.dims.run(AxisRule(False, left, right, rule.origin, rule, place))
 
     # Equations.
 
@@ -157,8 +159,11 @@ class RowRules:
     def _pair_eq(
         self, rule: RowEq, left: tuple[DimTerm, ...], right: tuple[DimTerm, ...], places: range
     ) -> None:
+        dim = self.store.dim
         for place in places:
-            self.dims.run(AxisRule(True, left[place], right[place], rule.origin, rule, place))
+            one, other = left[place], right[place]
+            if dim(one) != dim(other):
+                self.dims.run(AxisRule(True, one, other, rule.origin, rule, place))
 
     # Variables.
 
@@ -167,17 +172,25 @@ class RowRules:
         self.store.bind_row(var, value, rule)
         self.queue.extend(self.store.row_rules(var))
 
-    def _extend(self, var: RowVar, leading: int, trailing: int, rule: RowLe) -> None:
-        """Gives the variable at least so many axes."""
-        if self.store.row(rule.left).known + leading + trailing > MOST_AXES:
+    def _extend(self, var: RowVar, res: Row, opnd: Row, rule: RowLe) -> None:
+        """Gives the variable of the result as many more axes as the operand has: the operand's own, where
+        these have a size that nothing else refines.
+        """
+        if opnd.known > MOST_AXES:
             raise self._cycle(rule)
-        fresh = self.store.fresh_dim
-        value = Row(
-            tuple(fresh() for _ in range(leading)),
-            self.store.fresh_row(),
-            tuple(fresh() for _ in range(trailing)),
-        )
-        self.bind(var, value, rule)
+        leading, trailing = len(res.leading), opnd.known - len(res.trailing)
+        split = min(trailing, max(leading, rule.split))
+        if opnd.var is None:
+            axes = [*map(self._refining, opnd.axes[leading:trailing])]
+        else:
+            axes = [self.store.fresh_dim() for _ in range(leading, trailing)]
+        ahead = split - leading
+        self.bind(var, Row(tuple(axes[:ahead]), self.store.fresh_row(), tuple(axes[ahead:])), rule)
+
+    def _refining(self, axis: DimTerm) -> DimTerm:
+        """The dimension of a result beside an axis of its operand."""
+        known = self.store.dim(axis)
+        return axis if isinstance(known, Dim) and not known.broadcasts else self.store.fresh_dim()
 
     # Errors.
 
