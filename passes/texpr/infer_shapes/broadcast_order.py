@@ -45,14 +45,24 @@ class BroadcastOrder:
     def settled(self, open_vars: set[int], owned: Container[int], patient: Container[int]) -> set[int]:
         """The variables with a known operand, directly or through others, except `patient` ones.
 
-        A variable of no leaf that has no operands is settled too: nothing can ever demand more of it.
+        A variable of no leaf that has no operands is settled too: nothing can ever demand more of it. Nor of
+        one whose operands are all such variables.
         """
-        topmost = {var for var in open_vars if var not in owned and var not in self.operands}
-        return topmost | self._below(self.has_known & open_vars, patient)
+        return self._topmost(open_vars, owned) | self._below(self.has_known & open_vars, patient)
 
     def settled_at_last(self, open_vars: set[int]) -> set[int]:
         """The variables with any known operand, when no leaf waits for its uses any more."""
         return self._below((self.has_known | self.has_unit) & open_vars, ())
+
+    def _topmost(self, open_vars: set[int], owned: Container[int]) -> set[int]:
+        topmost = {var for var in open_vars if var not in owned and var not in self.operands}
+        waiting = list(topmost)
+        while waiting:
+            for result in self.results.get(waiting.pop(), ()):
+                if result not in topmost and result not in owned and self.operands[result] <= topmost:
+                    topmost.add(result)
+                    waiting.append(result)
+        return topmost
 
     def _below(self, known: set[int], patient: Container[int]) -> set[int]:
         settled = {var for var in known if var not in patient}
@@ -116,8 +126,15 @@ def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
     """Rows as known now, without the pairs that say nothing more of ranks: both closed,
     or of one variable.
     """
-    known = [(store.row(left), store.row(right)) for left, right in pairs]
-    return [(left, right) for left, right in known if left.var != right.var]
+    known = Pairs()
+    for left, right in pairs:
+        if left.var is not None and left.var.id in store.rows:
+            left = store.row(left)
+        if right.var is not None and right.var.id in store.rows:
+            right = store.row(right)
+        if left.var != right.var:
+            known.append((left, right))
+    return known
 
 
 def row_order(orders: Pairs, ranks: EqualRanks) -> BroadcastOrder:

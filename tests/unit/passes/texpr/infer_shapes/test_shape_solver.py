@@ -119,3 +119,27 @@ def calls_for_layers(layers: int) -> int:
 def test_the_work_grows_with_the_program():
     """Far below what anything quadratic would take."""
     assert calls_for_layers(60) < 3.5 * calls_for_layers(20)
+
+
+def test_a_chain_of_numbers_closes_with_as_much_work_for_each():
+    """All of them get no axes in one round of closing."""
+
+    def calls(length: int) -> int:
+        s = Solver()
+        rows = [Row((), s.fresh_row()) for _ in range(length)]
+        s.add(RowLe(rows[0], closed_row()), *map(RowLe, rows[1:], rows))
+        count = calls_of(lambda: s.close([]))
+        assert {*map(s.row, rows)} == {closed_row()}
+        return count
+
+    assert calls(200) < 2.5 * calls(100)
+
+
+def test_known_sizes_of_an_operand_are_the_dimensions_of_its_result():
+    s = Solver()
+    row, size = Row((), s.fresh_row()), s.fresh_dim()
+    s.add(DimEq(size, Dim(3)), RowLe(row, closed_row(Dim(1), size, Dim(2))))
+    before = s.fresh_dim()
+    s.add(RowLe(row, closed_row(5, 3, 2)))
+    assert s.row(row).axes == (Dim(5), Dim(3), Dim(2))
+    assert before.id == size.id + 2, "only the axis that broadcasts has a variable of its own"
