@@ -62,7 +62,6 @@ from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
 from ocannl.program.tensor_functions.along_axis import (
-    argsort,
     cummax,
     cummin,
     cumprod,
@@ -71,8 +70,6 @@ from ocannl.program.tensor_functions.along_axis import (
     logcumsumexp,
     norm,
     roll,
-    sort,
-    topk,
     unfold,
 )
 from ocannl.program.tensor_functions.creation import arange, eye, full, linspace, ones, tensor, zeros
@@ -97,6 +94,7 @@ from ocannl.program.tensor_functions.reducers import (
     sum,
     var,
 )
+from ocannl.program.tensor_functions.sorting import argsort, sort, topk
 from ocannl.program.tensor_functions.threefry import (
     threefry4x32,
     to_uint4x32,

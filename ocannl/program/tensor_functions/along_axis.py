@@ -1,4 +1,4 @@
-"""Functions along one axis, by its number in the order of memory: sorting, running sums, norms."""
+"""Functions along one axis, by its number in the order of memory: running sums, moved elements, norms."""
 
 from __future__ import annotations
 
@@ -52,28 +52,6 @@ class Along:
     def with_axis(self, axis: str) -> Slot:
         """The slot with another axis in place of this one."""
         return self.slot.with_axes({self.name: (axis,)})
-
-    def ranks(self, descending: bool) -> Value:
-        """How many elements come before each one in order; of equal ones, those of smaller positions."""
-        x, other, other_at, at = Arg(0), Arg(1), Arg(2), Arg(3)
-        before = App("lt", (x, other) if descending else (other, x))
-        x_nan, other_nan = App("ne", (x, x)), App("ne", (other, other))
-        number_first = App("and", (x_nan, App("not", (other_nan,))))
-        tie = App("or", (App("eq", (x, other)), App("and", (x_nan, other_nan))))
-        earlier = App("and", (tie, App("lt", (other_at, at))))
-        term = App("or", (App("or", (earlier, number_first)), before))
-        numbers = positions(Dim(self.size))
-        logic = f"{self.slot}; {self.with_axis('other')}; other,; {self.name}, => {self.slot}"
-        return apply(term, [self.value, self.value, numbers, numbers], logic=logic, accum="add")
-
-    def placed(self, value: Value, slot: str, ranks: Value, size: int) -> Tensor:
-        """A value of a slot, in the order of the first ranks."""
-        term = App("where", (App("eq", (Arg(0), Arg(1))), Arg(2), Const(0.0)))
-        logic = f"{self.slot}; rank,; {slot} => {self.with_axis('rank')}"
-        operands = [ranks, positions(Dim(size)), value]
-        # Only one element has a rank, so that a truth value stays one.
-        accum = "or" if element_now(value) == BOOL else "add"
-        return Tensor(apply(term, operands, logic=logic, accum=accum))
 
     def running(self, accum: str, combine: str | None = None) -> Tensor:
         """Accumulations of all elements up to each one. Another operator may `combine` them; it has the
@@ -161,33 +139,6 @@ def _key(axis: int, item: object) -> list[object]:
     """The key of a part that has an item at one axis."""
     axis = integer(axis, "the number of an axis", least=None)
     return [*[ALL] * axis, item] if axis >= 0 else [..., item, *[ALL] * (-axis - 1)]
-
-
-def sort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
-    """The elements in order along an axis; equal ones stay in order, and NaN is last. Gradients follow the
-    elements.
-
-    Ranks are counted by comparisons, n**2 of them for n elements.
-    """
-    along = Along.of(t, axis)
-    return along.placed(along.value, str(along.slot), along.ranks(descending), along.size)
-
-
-def argsort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
-    """The positions of the elements in the order of `oc.sort`. It has no gradient."""
-    along = Along.of(t, axis)
-    numbers = positions(Dim(along.size))
-    return along.placed(numbers, f"{along.name},", along.ranks(descending), along.size)
-
-
-def topk(t: TensorLike, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """The `k` greatest elements along an axis, the greatest first, and their positions; as `oc.sort`."""
-    along = Along.of(t, axis)
-    if integer(k, "the number of elements") > along.size:
-        raise ArgumentError(f"there are {along.size} elements along the axis, found k={k}")
-    ranks = along.ranks(descending=True)
-    values = along.placed(along.value, str(along.slot), ranks, k)
-    return values, along.placed(positions(Dim(along.size)), f"{along.name},", ranks, k)
 
 
 def cumsum(t: TensorLike, axis: int = -1) -> Tensor:

@@ -16,6 +16,7 @@ import ocannl as oc
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.texpr import TEXPR
 from ocannl.passes.analysis.work import flops
+from ocannl.program.tensor_functions import sorting
 
 CTX = oc.Context.cpu(1)
 NAN = np.array([[2.0, np.nan, 1.0, 2.0], [np.nan, np.nan, -np.inf, 0.0], [3.0, 3.0, 3.0, 3.0]])
@@ -91,6 +92,65 @@ def test_the_greatest():
     np.testing.assert_array_equal(gradient, array_of(4, 6) >= np.sort(array_of(4, 6))[:, -2:-1])
     with pytest.raises(oc.ArgumentError, match="k=7"):
         oc.topk(x, 7)
+
+
+def ties(dtype: type) -> Array:
+    """13 elements in each of three rows, many of them equal, with the extremes of their type."""
+    array = np.round(2 * array_of(3, 13))
+    if np.dtype(dtype).kind == "f":
+        array[0, [0, 3, 7, 9]] = [np.nan, np.inf, np.nan, np.inf]
+        array[1, [2, 5, 6]] = [-np.inf, -0.0, 0.0]
+        array[2] = np.nan
+        return array.astype(dtype)
+    found, limits = np.abs(array).astype(dtype), np.iinfo(dtype)
+    found[:2, [4, 11]] = [limits.max, limits.min]
+    return found
+
+
+@pytest.fixture
+def networks(monkeypatch: pytest.MonkeyPatch):
+    """Few elements are ordered as many are, which compiles sooner."""
+    monkeypatch.setattr(sorting, "SHORT", 4)
+
+
+@pytest.mark.usefixtures("networks")
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("axis", "descending"), [(0, False), (1, True), (1, False)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8])
+def test_networks_keep_the_order_of_equal_elements(dtype: type, axis: int, descending: bool):
+    """Elements added up to a power of two come behind infinity and NaN."""
+    array = ties(dtype) if axis else ties(dtype).T.copy()
+    x = oc.data(array, label="x")
+    wide = array.astype(np.float64) if array.dtype.kind == "f" else array.astype(object)
+    wanted = np.argsort(-wide if descending else wide, axis, kind="stable")
+    order, ordered = oc.argsort(x, axis, descending=descending), oc.sort(x, axis, descending=descending)
+    CTX.compile(oc.forward(order) + oc.forward(ordered))()
+    np.testing.assert_array_equal(CTX[order], wanted)
+    np.testing.assert_array_equal(CTX[ordered], np.take_along_axis(array, wanted, axis))
+
+
+@pytest.mark.usefixtures("networks")
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_greatest_of_many(k: int):
+    """Runs of 1 or 4 elements are ordered, of which pairs are halved until one is left."""
+    array = ties(np.float32)
+    x = oc.data(array, label="x")
+    values, ids = oc.topk(x, k)
+    wanted = np.argsort(-array, 1, kind="stable")[:, :k]
+    weights = np.arange(1.0, k + 1)
+    found = oc.grad((values * oc.data(weights)).sum(), x)
+    CTX.compile(oc.forward(ids) + oc.forward(values) + oc.forward(found))()
+    np.testing.assert_array_equal(CTX[ids], wanted)
+    np.testing.assert_array_equal(CTX[values], np.take_along_axis(array, wanted, 1))
+    gradient = np.zeros_like(array)
+    np.put_along_axis(gradient, wanted, np.broadcast_to(weights, wanted.shape), 1)
+    np.testing.assert_array_equal(CTX[found], gradient)
+
+
+def test_long_axes_take_no_comparison_of_all_pairs():
+    order = oc.topk(oc.data(np.zeros(256, np.float32)), 1)[1]
+    steps, _ = CTX.compile(order.forward).step_seconds(1)
+    assert sum(flops(step) for step in steps if isinstance(step, NestOp | GroupOp)) < 256**2 / 4
 
 
 def test_both_orders_of_one_tensor():
