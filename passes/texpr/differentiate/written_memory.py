@@ -55,11 +55,21 @@ class WrittenMemory:
                 self.write(self.values[op.tensor], op.tensor, op, is_set=True)
 
     def derivatives(self, statement: Operation) -> list[BackpropOp | VjpOp | JvpOp]:
-        """The derivatives that a statement asks for, those in the expressions that it computes too."""
+        """The derivatives that a statement asks for, those in the expressions that it computes too, but for
+        expressions that were kept: these were differentiated there.
+        """
         found = [
-            op for op in backward_slice(statement.operands, all_operands) if isinstance(op, VjpOp | JvpOp)
+            op
+            for op in backward_slice(self.not_kept(statement.operands), self.operands)
+            if isinstance(op, VjpOp | JvpOp)
         ]
         return [statement, *found] if isinstance(statement, BackpropOp) else [*found]
+
+    def not_kept(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        return [value for value in values if value not in self.kept]
+
+    def operands(self, op: Operation) -> list[SSAValue]:
+        return self.not_kept(all_operands(op))
 
     def sources(self, value: SSAValue) -> set[SSAValue]:
         """The values on which one depends where it has derivatives, also through memory that was set."""

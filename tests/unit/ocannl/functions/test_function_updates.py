@@ -85,6 +85,20 @@ class TestUpdates:
         ctx[w] = [5.0, 6.0]
         np.testing.assert_array_equal(oc.function(lambda: w + 0, ctx=ctx)(), [5, 6])
 
+    def test_gradients_of_before_update_all_parameters_beside_their_loss(self, ctx: oc.Context):
+        """Each is computed, as the loss is, before the first parameter changes."""
+        v, w = param("v", np.array([2.0])), param("w", np.array([3.0]))
+
+        @oc.function(ctx=ctx)
+        def descend(x: oc.Tensor) -> Any:
+            loss = total(v * w * x)
+            of_v, of_w = oc.grad(loss, [v, w])
+            v[...] = v - 0.1 * of_v
+            w[...] = w - 0.1 * of_w
+            return loss, of_w, v, w
+
+        np.testing.assert_allclose(np.ravel(descend(np.array([5.0]))), [30, 10, 2 - 1.5, 3 - 1.0])
+
     @pytest.mark.parametrize(
         ("label", "told"), [("loss", "`loss`"), (None, "the expression made at .*py:[0-9]*")]
     )
