@@ -29,6 +29,8 @@ def main(args: Sequence[str] | None = None) -> str:
     parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the best token")
     parser.add_argument("--top-k", type=int)
     parser.add_argument("--top-p", type=float, default=0.95)
+    parser.add_argument("--min-p", type=float)
+    parser.add_argument("--stop", action="append", default=[], help="a text that ends what is written")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dtype", help="of the weights, such as bfloat16; by default that of the folder")
     parser.add_argument(
@@ -44,21 +46,53 @@ def main(args: Sequence[str] | None = None) -> str:
     if o.adapters:
         model = with_adapters(model, o.adapters)
     ids = prompt_ids(tokenizer, o.folder, o.prompt, o.chat, o.system)
-    written, shown = [*ids], ""
+    shown = Shown(tokenizer, ids, [end for end in o.stop if end])
+    how = {"max_new": o.max_new, "temperature": o.temperature, "top_k": o.top_k, "top_p": o.top_p}
+    how |= {"min_p": o.min_p, "seed": o.seed, "stop": ends_of(o.folder)}
+    generate(model, np.array(ids), stream=shown, **how)
+    return shown.finish()
 
-    def show(new: Any) -> None:
-        nonlocal shown
-        written.append(int(new[0]))
-        text: str = tokenizer.decode(written)
+
+class Shown:
+    """Prints a text as its tokens are written, up to the first of some `ends` behind the prompt."""
+
+    def __init__(self, tokenizer: Any, prompt: Sequence[int], ends: Sequence[str]) -> None:
+        self.tokenizer, self.ids, self.ends = tokenizer, [*prompt], ends
+        self.begin = len(tokenizer.decode(self.ids))
+        self.text = ""
+
+    def __call__(self, new: Any) -> bool:
+        """Takes a new token of each sequence, of which there is one; whether an end was found."""
+        self.ids.append(int(new[0]))
+        text, is_over = self.before_end()
         # A character may be several tokens, of which the first are none.
         if not text.endswith("\N{REPLACEMENT CHARACTER}"):
-            print(text.removeprefix(shown), end="", flush=True)
-            shown = text
+            self.show(text if is_over else text[: len(text) - self.held_back(text)])
+        return is_over
 
-    how = {"max_new": o.max_new, "temperature": o.temperature, "top_k": o.top_k, "top_p": o.top_p}
-    generate(model, np.array(ids), seed=o.seed, stop=ends_of(o.folder), stream=show, **how)
-    print()
-    return tokenizer.decode(written)
+    def before_end(self) -> tuple[str, bool]:
+        """The text so far, before an end if there is one, and whether there is."""
+        text: str = self.tokenizer.decode(self.ids)
+        places = [place for end in self.ends if (place := text.find(end, self.begin)) >= 0]
+        return text[: min(places, default=None)], bool(places)
+
+    def held_back(self, text: str) -> int:
+        """How many of the last characters may be the beginning of an end."""
+        most = max((len(end) for end in self.ends), default=0)
+        new = range(min(most, len(text) - self.begin), 0, -1)
+        return next((size for size in new for end in self.ends if end.startswith(text[-size:])), 0)
+
+    def show(self, text: str) -> None:
+        if text.startswith(self.text):
+            print(text.removeprefix(self.text), end="", flush=True)
+            self.text = text
+
+    def finish(self) -> str:
+        """Prints what is left; the whole text."""
+        text, _ = self.before_end()
+        self.show(text)
+        print()
+        return text
 
 
 def prompt_ids(tokenizer: Any, folder: Path, prompt: str, chat: bool, system: str | None) -> list[int]:

@@ -33,6 +33,7 @@ def generate(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    min_p: float | None = None,
     stop: int | Sequence[int] | None = None,
     seed: int = 0,
     stream: Stream | None = None,
@@ -50,16 +51,17 @@ def generate(
     take the pages that they need, share those of equal beginnings, and give them back in the end.
 
     With `temperature=0` the best id is taken. Else ids are chosen by the softmax of `scores / temperature`,
-    among the `top_k` best, and the best whose probabilities sum to `top_p`; equal seeds choose equally. A
-    sequence ends after an id in `stop`, and the others go on; in an array what follows that id repeats it.
-    `stream` is called with the new ids of each step, one for each sequence.
+    among the `top_k` best, the best whose probabilities sum to `top_p`, and those whose probability is at
+    least `min_p` times that of the best; equal seeds choose equally. A sequence ends after an id in `stop`,
+    and the others go on; in an array what follows that id repeats it. `stream` is called with the new ids of
+    each step, one for each sequence; where it gives `True`, all end.
 
     Raises `oc.OcannlError` for scores among which none can be chosen: one is NaN, or all are -inf; with a
     temperature, one is infinite.
     """
     rows, pack = _rows(ids)
     max_new = integer(max_new, "the number of new ids")
-    settings = _settings(temperature, top_k, top_p)
+    settings = _settings(temperature, top_k, top_p=top_p, min_p=min_p)
     base = integer(seed, "a seed", least=None) % 2**31 << 32
     ends = {integer(id, "an id in `stop`", least=None) for id in _listed(stop)}
     pages = cache if isinstance(cache, nn.PagedCache) else None
@@ -88,7 +90,7 @@ def _write(run: Whole, max_new: int, base: int, ends: set[int], stream: Stream |
             lengths += ~ended
             number += 1
             if stream is not None:
-                stream(last)
+                ended |= stream(last) is True
             ended |= np.array([id in ends for id in last.tolist()], np.bool_)
             if ended.all():
                 break
@@ -112,16 +114,18 @@ def _listed(stop: int | Sequence[int] | None) -> Sequence[Any]:
     return [stop] if np.ndim(stop) == 0 else [*np.ravel(np.asarray(stop, np.object_))]
 
 
-def _settings(temperature: float, top_k: int | None, top_p: float | None) -> dict[str, Array]:
+def _settings(temperature: float, top_k: int | None, **parts: float | None) -> dict[str, Array]:
     """The numbers by which ids are chosen, as far as they count."""
     number(temperature, "a temperature", below=math.inf)
-    if top_p is not None:
-        number(top_p, "top_p")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise oc.ArgumentError(f"top_p is more than 0 and at most 1, found {top_p!r}")
+    for name, part in parts.items():
+        if part is None:
+            continue
+        number(part, name)
+        if not 0 < part <= 1:
+            raise oc.ArgumentError(f"{name} is more than 0 and at most 1, found {part!r}")
     if temperature == 0:
         return {}
-    given = {"temperature": temperature, "top_p": top_p}
+    given = {"temperature": temperature, **parts}
     if top_k is not None:
         given["top_k"] = integer(top_k, "top_k", least=1)
     return {name: np.asarray(value, np.float32) for name, value in given.items() if value is not None}

@@ -51,11 +51,25 @@ def settings_of(path: Path) -> Config:
 
 
 def setting(config: Config, name: str, default: Any = ...) -> Any:
-    """A setting of a configuration. Raises `OcannlError` for one that it needs and does not have."""
-    value = config.get(name)
-    if value is None and default is ...:
-        raise oc.OcannlError(f"the configuration of a {config.get('model_type')} needs `{name}`")
-    return default if value is None else value
+    """A setting of a configuration. Raises `OcannlError` for one that it needs and does not have, and for
+    sizes and numbers that are none.
+    """
+    value, owner = config.get(name), f"the configuration of a {config.get('model_type')}"
+    if value is None:
+        if default is ...:
+            raise oc.OcannlError(f"{owner} needs `{name}`")
+        return default
+    if is_size(name):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise oc.OcannlError(f"`{name}` in {owner} is an integer of at least 1, found {value!r}")
+    elif isinstance(default, float) and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise oc.OcannlError(f"`{name}` in {owner} is a number, found {value!r}")
+    return value
+
+
+def is_size(name: str) -> bool:
+    """Whether a setting is one of sizes and counts."""
+    return name.endswith("_size") or name.startswith(("num_", "n_")) or name == "max_position_embeddings"
 
 
 def batch_of_ids(ids: oc.TensorLike | Array) -> oc.Tensor:

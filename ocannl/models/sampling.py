@@ -21,11 +21,13 @@ class Sampling:
         temperature: scores are divided by it.
         top_k: only so many of the best ids may be chosen.
         top_p: only the fewest ids, the best, whose probabilities sum to it (Holtzman et al., 2020).
+        min_p: only ids whose probability is so large a part of that of the best (Nguyen et al., 2024).
     """
 
     temperature: oc.TensorLike | None = None
     top_k: oc.TensorLike | None = None
     top_p: oc.TensorLike | None = None
+    min_p: oc.TensorLike | None = None
 
     def chosen(self, scores: oc.Tensor, counter: oc.Tensor) -> oc.Tensor:
         """An id for each sequence: batch | . Equal counters choose equally; without a temperature it is the
@@ -50,6 +52,8 @@ class Sampling:
             chances = nn.softmax()(scores)
             least = greatest_threshold(chances, lambda above: oc.where(above, chances, 0.0), self.top_p)
             scores = oc.where(chances < least, IMPOSSIBLE, scores)
+        if self.min_p is not None:
+            scores = oc.where(scores < oc.log(oc.as_tensor(self.min_p)), IMPOSSIBLE, scores)
         # The greatest of scores with noise of Gumbel's distribution is a choice by their softmax.
         unit = oc.uniform(counter, key="generate", like=scores)
         return oc.argmax(scores - oc.log(-oc.log(oc.maximum(unit, TINY))), "output")

@@ -20,6 +20,9 @@ def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys
         text = generate.main([str(folder), "the cat", "--max-new", "6", "--seed", "3"])
         assert text.startswith("the cat")
         assert capsys.readouterr().out == text + "\n"
+        stop = ["--stop", text[9:11], "--min-p", "1e-6"]
+        assert generate.main([str(folder), "the cat", "--max-new", "6", "--seed", "3", *stop]) == text[:9]
+        capsys.readouterr()
         written, out = tmp_path / "text.txt", tmp_path / "adapters.safetensors"
         written.write_text("abc " * 30)
         settings = ["--steps", "20", "--length", "16", "--rank", "2", "--rate", "0.02"]
@@ -27,6 +30,36 @@ def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys
         assert losses[-1] < losses[0] - 0.8
         options = ["--max-new", "4", "--temperature", "0", "--adapters", str(out)]
         assert generate.main([str(folder), "abc ", *options])[:4] == "abc "
+
+
+class Letters:
+    """A tokenizer of letters, of which two stand for a character that ends only with the second."""
+
+    def decode(self, ids: list[int]) -> str:
+        return bytes(ids).decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("new", "ends", "written"),
+    [
+        ("fine. User: no", ["User:"], "a Userfine. "),
+        ("fine. Use", ["User:"], "a Userfine. Use"),
+        ("fine", ["a User"], "a Userfine"),
+        ("b\n\nc", ["c", "\n\n"], "a Userb"),
+        ("né", [], "a Userné"),
+    ],
+)
+def test_a_text_ends_before_others(new: str, ends: list[str], written: str, capsys: Any):
+    shown = generate.Shown(Letters(), [*b"a User"], ends)
+    printed: list[str] = []
+    for letter in new.encode():
+        is_over = shown([letter])
+        printed.append(capsys.readouterr().out)
+        if is_over:
+            break
+    assert shown.finish() == written
+    assert "".join(printed) + capsys.readouterr().out == written + "\n"
+    assert written.startswith("".join(printed))
 
 
 def test_activations_are_rounded_on_request(tmp_path: Path):

@@ -86,6 +86,10 @@ def test_ids_are_streamed(model: Any, best: Any):
     seen: list[Any] = []
     oc.generate(model, IDS, max_new=5, temperature=0, stream=seen.append)
     np.testing.assert_array_equal(np.stack(seen, 1), best[:, 6:11])
+    two = oc.generate(
+        model, IDS, max_new=5, temperature=0, stream=lambda new: seen.append(new) or len(seen) == 7
+    )
+    np.testing.assert_array_equal(two, best[:, :8])
 
 
 @pytest.mark.parametrize(("how", "runs"), [({}, [11]), ({"stop": 99}, [11]), ({"stream": print}, [1] * 11)])
@@ -141,6 +145,14 @@ def test_only_the_best_are_chosen(both: Any, top_k: int, top_p: float, allowed: 
     observed = np.bincount(found, minlength=5) / 4000
     assert (observed[wanted == 0] == 0).all()
     np.testing.assert_allclose(observed, wanted / wanted.sum(), atol=0.03)
+
+
+@pytest.mark.parametrize(("min_p", "allowed"), [(0.9, [1]), (0.49, [1, 3, 4]), (0.01, [0, 1, 2, 3, 4])])
+def test_only_parts_of_the_best_chance_are_chosen(min_p: float, allowed: list[int]):
+    found = oc.function(lambda scores, counter, p: Sampling(1.0, min_p=p).chosen(scores, counter))(
+        np.tile(SCORES, (2000, 1)), 7, min_p
+    )
+    assert sorted(set(found.tolist())) == allowed
 
 
 @pytest.mark.sampled(3)
@@ -207,6 +219,7 @@ def test_neighbouring_scores_are_told_apart(both: Any, top_k: int):
         ({"stop": [3, 1.5]}, r"an id in `stop` is an integer, found 1\.5"),
         ({"top_k": 0}, "top_k is at least 1"),
         ({"top_p": 1.5}, "top_p is more than 0"),
+        ({"min_p": 0.0}, "min_p is more than 0"),
         ({"ids": [[]]}, "a prompt is one id or more"),
         ({"ids": [0.5]}, "a prompt is one id or more"),
         ({"max_new": -1}, "number of new ids"),

@@ -182,6 +182,10 @@ def test_a_dtype_that_there_is_not_is_told(tmp_path: Path):
         ({"rope_scaling": LONGROPE}, "'longrope' needs 4 short and long factors"),
         ({"layer_types": ["full_attention"]}, "of 2 layers, found"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "of 2 layers, found"),
+        ({"num_hidden_layers": "2"}, "`num_hidden_layers` .* is an integer of at least 1, found '2'"),
+        ({"hidden_size": 0}, "`hidden_size` .* at least 1, found 0"),
+        ({"vocab_size": 32.0}, "`vocab_size` .* is an integer"),
+        ({"rms_norm_eps": "tiny"}, "`rms_norm_eps` .* is a number, found 'tiny'"),
     ],
 )
 def test_settings_that_no_model_has_are_told(tmp_path: Path, settings: dict[str, Any], message: str):
