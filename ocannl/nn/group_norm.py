@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from operator import mul
 from typing import Any
@@ -38,12 +39,14 @@ def group_norm(
         offset = oc.param("offset", 0.0, input=[]) if affine else None
     places, cells = _spatial(spatial_axes)
 
+    def shared(sums: oc.Tensor) -> oc.Tensor:
+        """The mean over each group, for each of its channels."""
+        size = oc.Dim("c")
+        per_group = oc.einsum(f"{cells} | g&c => {cells} | g", sums, g=groups, c=size)
+        return oc.einsum(f"{cells} | g => {cells} | g&c", per_group / size, c=size)
+
     def apply(x: oc.Tensor) -> oc.Tensor:
-        split = oc.einsum(f"{places} | g&c => {places} | g, c", x, g=groups)
-        normal = _normalized(
-            split, f"{places} | g, c", f"{cells} | g, 0", epsilon, ["c", *_names(spatial_axes)]
-        )
-        return scaled(oc.einsum(f"{places} | g, c => {places} | g&c", normal), gain, offset)
+        return scaled(_normalized(x, places, cells, epsilon, spatial_axes, shared), gain, offset)
 
     return apply
 
@@ -68,8 +71,7 @@ def instance_norm(
     places, cells = _spatial(spatial_axes)
 
     def apply(x: oc.Tensor) -> oc.Tensor:
-        normal = _normalized(x, f"{places} | ...", f"{cells} | ...", epsilon, _names(spatial_axes))
-        return scaled(normal, gain, offset)
+        return scaled(_normalized(x, places, cells, epsilon, spatial_axes), gain, offset)
 
     return apply
 
@@ -83,10 +85,19 @@ def _spatial(spatial_axes: int) -> tuple[str, str]:
     return ", ".join(["...", *_names(spatial_axes)]), ", ".join(["...", *["0"] * spatial_axes])
 
 
-def _normalized(x: oc.Tensor, slot: str, reduced: str, epsilon: float, names: list[str]) -> oc.Tensor:
-    dims: dict[str, Any] = {name: oc.Dim(name) for name in names}
-    total = oc.einsum(f"{slot} => {reduced}", floats(x), **dims)
-    count = reduce(mul, dims.values())
-    centred = x - total / count
-    variance = oc.einsum(f"{slot} => {reduced}", centred * centred) / count
+def _normalized(
+    x: oc.Tensor,
+    places: str,
+    cells: str,
+    epsilon: float,
+    spatial_axes: int,
+    shared: Callable[[oc.Tensor], oc.Tensor] = lambda means: means,
+) -> oc.Tensor:
+    """To mean 0 and variance 1 over the spatial axes, with means of channels as `shared` by several. Sums
+    over these come last: so images are read in the order of memory, a vector of channels at a time.
+    """
+    dims: dict[str, Any] = {name: oc.Dim(name) for name in _names(spatial_axes)}
+    spec, count = f"{places} | ... => {cells} | ...", reduce(mul, dims.values())
+    centred = x - shared(oc.einsum(spec, floats(x), **dims) / count)
+    variance = shared(oc.einsum(spec, centred * centred) / count)
     return centred * oc.recip_sqrt(variance + epsilon)

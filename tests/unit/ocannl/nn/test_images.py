@@ -79,3 +79,11 @@ def test_sizes_that_are_not_known():
 def test_channels_that_are_no_groups():
     with pytest.raises(oc.ShapeError, match="not divisible by 3"):
         oc.infer(nn.group_norm(num_groups=3)(oc.data(X)))
+
+
+def test_groups_of_channels_are_summed_last():
+    """The sums over images have all channels as their points, which are side by side in memory."""
+    y = nn.group_norm(num_groups=2)(oc.data(np.zeros((2, 6, 6, 32), np.float32)))
+    text = y.forward.ir("inline-nodes")
+    assert text.count("loops.reduce add (n0 = 6, n1 = 6)") == 2
+    assert text.count("loops.reduce add (c = 16)") == 2
