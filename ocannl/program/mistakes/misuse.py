@@ -17,6 +17,12 @@ from ocannl.program.location import here, placed
 from ocannl.program.mistakes.argument_types import fits
 from ocannl.program.tensor import Tensor, TensorLike
 
+# What another library takes in the place of an argument.
+GIVEN_FIRST = {
+    "lr": "Parameters are given to no optimizer: step(loss) trains those of the loss, "
+    "step(loss, params=[...]) some of them"
+}
+
 # Arguments of PyTorch, JAX and NumPy, and what ours may be called.
 ELSEWHERE = {
     "dim": ("axis", "axes"),
@@ -142,6 +148,8 @@ def _misfit(
     for name, value in zip(signature.parameters, args, strict=False):
         if name in named and name not in ("self", "cls"):
             why = f"`{name}` is given twice, by its name, and by its place as {short(value)}."
+            if name in GIVEN_FIRST:
+                return f"{called}: {why} {GIVEN_FIRST[name]}"
     if args and all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values()):
         if any(isinstance(one, Tensor) for one in args):
             return (

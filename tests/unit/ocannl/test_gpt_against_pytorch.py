@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from pathlib import Path
 from typing import Any
 
+import nanogpt
 import numpy as np
 import pytest
 from nanogpt import GPT
@@ -128,3 +131,16 @@ def test_losses_are_those_of_pytorch():
     found = losses_here(weights, steps)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
     assert wanted[-1] < wanted[0] / 4
+
+
+def lines_from(function: Any, first: str) -> int:
+    """How many lines of code a function has from one on."""
+    lines = [line.strip() for line in inspect.getsource(function).splitlines()]
+    start = next(at for at, line in enumerate(lines) if line.startswith(first))
+    return sum(bool(line) for line in lines[start:])
+
+
+def test_the_loop_is_no_longer_than_that_of_pytorch():
+    """From the optimizer on, formatted alike; the whole example, with sampling and checkpoints, is short."""
+    assert lines_from(losses_here, "optimizer = ") <= lines_from(losses_of_pytorch, "matrices, others = ")
+    assert len(Path(nanogpt.__file__).read_text().splitlines()) < 120

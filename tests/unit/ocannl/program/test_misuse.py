@@ -81,7 +81,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: NN.max_pool2d(kernel_size=2), "`kernel_size`; did you mean `window_size`?"),
     (
         lambda ctx, x: TRAIN.adam([x], lr=0.1),
-        "adam: `lr` is given twice, by its name, and by its place as [<x",
+        ". Parameters are given to no optimizer: step(loss) trains those of the loss",
     ),
     (lambda ctx, x: TRAIN.adam({"w": x}), "parameters are given to no optimizer: step(loss) trains those of"),
     (lambda ctx, x: ctx.load("m.pt", x), "'m.pt': PyTorch's arrays are set by oc.interop.from_torch"),
