@@ -20,7 +20,7 @@ from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm import warpgroups
 from ocannl.lowering.kernels_to_llvm.bulk_copies import BulkCopies, assembly, fence
 from ocannl.lowering.kernels_to_llvm.epilogues import epilogue_start, slice_variable
-from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
+from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand, register_of
 from ocannl.lowering.kernels_to_llvm.hardware_scalars import hardware_instructions
 from ocannl.lowering.kernels_to_llvm.lane_order import lane_order
 from ocannl.lowering.kernels_to_llvm.matrices import (
@@ -34,7 +34,15 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
 from ocannl.lowering.kernels_to_llvm.thread_values import SLOT
-from ocannl.lowering.kernels_to_llvm.warpgroups import GROUP, Matrix, described, find_product, is_rounded
+from ocannl.lowering.kernels_to_llvm.totals import totals
+from ocannl.lowering.kernels_to_llvm.warpgroups import (
+    GROUP,
+    Matrix,
+    WarpgroupProduct,
+    described,
+    find_product,
+    is_rounded,
+)
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import linear_value
@@ -73,6 +81,7 @@ class DeviceThread(ThreadEmitter):
         self.products = {op: product for op, product in found if product is not None}
         self.bulk = BulkCopies(b, launch.mbarriers) if has_warpgroups and launch.mbarriers else None
         self.maps: dict[tuple[SSAValue, tuple[int, ...], tuple[int, ...], bool], str] = {}
+        self.totals = totals(launch, self.over)
         self.copies = [op for op in launch.body.walk() if isinstance(op, CopyOp)]
         self.has_async = any(op.is_async and not self.is_bulk(op) for op in self.copies)
         self.needs_fences = not self.touched_by_threads().isdisjoint(self.touched_by_hardware())
@@ -140,6 +149,20 @@ class DeviceThread(ThreadEmitter):
             self.pointers[op.result] = pointer(op.bytes)
         if self.bulk is not None:
             self.bulk.place = pointer(MBARRIER_BYTES * self.bulk.count)
+
+    def emit_op(self, op: Operation) -> None:
+        if op in self.totals.values():
+            return
+        total = self.totals.get(op)
+        if total is None:
+            super().emit_op(op)
+            return
+        assert isinstance(op, ReduceOp)
+        self.b.at(op)
+        start = self.values[total.lhs]
+        self.define(
+            total.result, self.accumulate(op, [start.at(p) for p in self.points(self.over[op.result])])
+        )
 
     def scalar(self, op: Operation) -> None:
         instructions = hardware_instructions(op)
@@ -227,26 +250,42 @@ class DeviceThread(ThreadEmitter):
         if product is None:
             super().accumulate_part(op, results)
             return
-        ((step, steps),), mma = op.space.data, product.product
-        described = [m.load for m in (product.left, product.right) if m is not None]
-        sums, right = list(results.values()), "" if product.left else self.describe(product.right, 1)
-        for number in range(steps):
-            self.positions[step] = Position(None, number)
-            if product.left is None and mma.is_async:
-                assembly(self.b, warpgroups.WAIT.format(steps - 1), "", "")
-            self.emit_ops(inner for inner in op.body.block.ops if inner not in (*described, mma))
-            if product.left is None:
-                left = self.left_registers(mma)
-                sums = warpgroups.multiply_registers(self.b, product, left, right, number, sums)
+        sums = list(results.values())
         if product.left is not None:
-            starts = self.describe(product.left, product.groups), self.describe(product.right, 1)
-            sums = warpgroups.multiply(self.b, product, *starts, sums)
+            for step in range(product.steps):
+                self.beside(op, product, step)
+            left = self.describe(product.left, product.groups)
+            sums = warpgroups.multiply(self.b, product, left, self.describe(product.right, 1), sums)
+        elif product.product.is_async:
+            sums = self.add_step_by_step(op, product, sums)
+        else:
+            lefts = [r for step in range(product.steps) for r in self.left_of_step(op, product, step)]
+            sums = warpgroups.multiply(self.b, product, lefts, self.describe(product.right, 1), sums)
         results.update(zip(results, sums, strict=True))
 
-    def left_registers(self, op: MmaOp) -> list[str]:
-        """Those of a thread for the left operand of a product."""
-        lefts, _, _ = op.places(self.fixed)
-        return [operand(self.b, op.left.type, [self.values[op.left].at(point)]) for point in lefts]
+    def beside(self, op: ReduceOp, product: WarpgroupProduct, step: int) -> None:
+        """Emits what a step has beside its product and the operands of that in shared memory."""
+        self.positions[op.space.names[0]] = Position(None, step)
+        described = [m.load for m in (product.left, product.right) if m is not None]
+        self.emit_ops(inner for inner in op.body.block.ops if inner not in (*described, product.product))
+
+    def add_step_by_step(self, op: ReduceOp, product: WarpgroupProduct, sums: list[str]) -> list[str]:
+        """The sums after async products, whose left operand threads load for each step."""
+        right = self.describe(product.right, 1)
+        for step in range(product.steps):
+            assembly(self.b, warpgroups.WAIT.format(product.steps - 1), "", "")
+            left = self.left_of_step(op, product, step)
+            sums = warpgroups.multiply_registers(self.b, product, left, right, step, sums)
+        return sums
+
+    def left_of_step(self, op: ReduceOp, product: WarpgroupProduct, step: int) -> list[str]:
+        """The registers of a thread, `i32`, for the left operand of a step."""
+        self.beside(op, product, step)
+        mma, b = product.product, self.b
+        lefts, _, _ = mma.places(self.fixed)
+        elements = [self.values[mma.left].at(point) for point in lefts]
+        pack = mma.fragments.pack
+        return [register_of(b, mma.left.type, elements[k : k + pack]) for k in range(0, len(elements), pack)]
 
     def describe(self, matrix: Matrix, groups: int) -> str:
         """The description of an operand of a warpgroup, an `i64`; of several, each has its own part."""

@@ -60,6 +60,12 @@ def operand(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str
     return b.emit(f"bitcast <2 x i16> {pair} to {MODES[type.__class__][1]}")
 
 
+def register_of(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str:
+    """The register of an operand as an `i32`."""
+    found, (_, kind) = operand(b, type, elements), MODES[type.__class__]
+    return found if kind == "i32" else b.emit(f"bitcast {kind} {found} to i32")
+
+
 def emulated_name(type: Attribute) -> str:
     return f"@mma_{type}"
 

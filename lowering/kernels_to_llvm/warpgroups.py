@@ -18,7 +18,7 @@ from ocannl.dialects.index.memref import element_bytes, element_type, is_swizzle
 from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, SWIZZLED_ROWS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp
-from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
+from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp, depends
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
 from ocannl.lowering.llvm.builder import FunctionBuilder
 
@@ -88,7 +88,7 @@ class WarpgroupProduct:
 
     @property
     def commits(self) -> int:
-        """The groups of instructions that the products of a tile are.
+        """The groups of instructions that async products of a tile are.
 
         Where threads load the left operand, they wait for those of a step before they load for the next such.
         """
@@ -113,7 +113,7 @@ def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
     row = Linear.of({across: 1, product.rows.data: COLUMNS, warp: ROWS})
     left = matrix_of(launch, product.left, deep, row)
     right = matrix_of(launch, product.right, deep, column_of(launch, product, across))
-    if right is None or (left is None and not is_f32(product)):
+    if right is None or (left is None and product.is_async and not is_f32(product)):
         return None
     columns = COLUMNS * dict(launch.registers.data).get(tile_name(launch, product) or "", 1)
     if columns > MOST_COLUMNS:
@@ -140,8 +140,11 @@ def is_rounded(launch: LaunchOp, array: SSAValue) -> bool:
 
 def tile_name(launch: LaunchOp, product: MmaOp) -> str | None:
     """The register variable that tells products beside each other apart; None if there is not just one."""
-    own = {product.rows.data, product.columns.data, *product.depth_names}
-    others = [name for name in launch.registers.names if name not in own]
+    others = [
+        name
+        for name in launch.registers.names
+        if name not in product.depth_names and depends(product.right, name)
+    ]
     return others[0] if len(others) == 1 else None
 
 
@@ -175,25 +178,35 @@ def described(b: FunctionBuilder, matrix: Matrix, start: str) -> str:
 
 
 def multiply(
-    b: FunctionBuilder, found: WarpgroupProduct, left: str, right: str, sums: Sequence[str]
+    b: FunctionBuilder, found: WarpgroupProduct, left: str | Sequence[str], right: str, sums: Sequence[str]
 ) -> list[str]:
     """Adds the products of all steps to the sums of a thread, and waits for them unless they are async. The
-    operands are descriptions of matrices.
+    operands are descriptions of matrices, the left one of registers of all steps where threads have it.
 
     That is one piece of text: between products and the wait for them nothing may touch the sums, but for
     products of the same shape.
     """
-    assert found.left is not None
-    lines, operands = [FENCE], list[str]()
+    lines, operands, count = [FENCE], list[str](), len(sums)
     for step in range(found.steps):
-        pair = ((found.left, left), (found.right, right))
-        taken = [f"i64 {moved(b, matrix, first, step)}" for matrix, first in pair]
-        lines.append(instruction(found, len(operands), f"${2 * len(sums) + len(operands)}", len(sums)))
-        operands += taken
+        place = 2 * count + len(operands)
+        if found.left is None:
+            each = len(left) // found.steps
+            taken = [f"i32 {register}" for register in left[step * each :][:each]]
+            first = in_braces(place, each)
+        else:
+            assert isinstance(left, str)
+            taken, first = [f"i64 {moved(b, found.left, left, step)}"], f"${place}"
+        lines.append(instruction(found, len(operands) + len(taken) - 1, first, count))
+        operands += [*taken, f"i64 {moved(b, found.right, right, step)}"]
     lines.append(COMMIT)
     if not found.product.is_async:
         lines.append(DONE)
     return in_place(b, lines, sums, operands)
+
+
+def in_braces(first: int, count: int) -> str:
+    """So many operands of text, as a vector."""
+    return f"{{{', '.join(f'${first + k}' for k in range(count))}}}"
 
 
 def multiply_registers(
@@ -204,14 +217,10 @@ def multiply_registers(
     step: int,
     sums: Sequence[str],
 ) -> list[str]:
-    """Adds the products of a step, a group, whose left operand is in registers; waits for all after the last
-    step unless they are async.
-    """
+    """Adds the async products of a step, a group, whose left operand is in registers."""
     count = len(sums)
-    first = f"{{{', '.join(f'${2 * count + k}' for k in range(len(left)))}}}"
+    first = in_braces(2 * count, len(left))
     lines = [FENCE, instruction(found, len(left) - 1, first, count), COMMIT]
-    if step == found.steps - 1 and not found.product.is_async:
-        lines.append(DONE)
     return in_place(
         b, lines, sums, [*(f"i32 {r}" for r in left), f"i64 {moved(b, found.right, right, step)}"]
     )

@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FixedBitwidthType, FloatAttr, MemRefType, NoneAttr, bf16, f32
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, bf16, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, SpaceAttr
-from ocannl.dialects.index.memref import RING, element_bytes, element_type
+from ocannl.dialects.index.memref import RING, SWIZZLED, SWIZZLED_RING, element_bytes, element_type
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.gpu import BANK_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
@@ -27,15 +26,16 @@ from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.dialects.scalar.approximate import RECIPROCAL
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.block_products import put_sum
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached
 from ocannl.lowering.loops_to_kernels.epilogues import Epilogues, Total
 from ocannl.lowering.loops_to_kernels.fused_rows import taken_names
 from ocannl.lowering.loops_to_kernels.masked_blocks import unswitched
-from ocannl.lowering.loops_to_kernels.pipelining import whole
+from ocannl.lowering.loops_to_kernels.pipelining import in_bulk, whole
+from ocannl.lowering.loops_to_kernels.raw_scores import keep_raw
 from ocannl.lowering.loops_to_kernels.register_plan import STAGES, Plan, PlannedNest, Work, scores_first
+from ocannl.lowering.loops_to_kernels.short_scalars import shorten_scalars
 from ocannl.passes.analysis.contractions import Contraction
 from ocannl.passes.analysis.nests import operations, used_nodes, with_reduced
 from ocannl.passes.rewrites.indices import substitute_indices
@@ -89,7 +89,7 @@ class RegisterKernel:
         self.draft = draft = Draft(taken_names(group), dict(group.space.data))
         draft.names.used |= {TILE_ROW, TILE_COLUMN}
         self.turn, _ = plan.turn
-        draft.grid += [(name, size) for name, size in group.space.data if name != self.turn]
+        draft.grid += self.longest_first()
         warp, lane, quarter = (draft.names.fresh(name) for name in ("warp", "row_lane", "quarter"))
         draft.block += [(warp, plan.rows // ROWS), (lane, COLUMNS), (quarter, ACROSS)]
         self.quarter_name = quarter
@@ -112,6 +112,14 @@ class RegisterKernel:
         for nest in self.group.nests:
             substitute_indices(operations(nest.body.block), later)
 
+    def longest_first(self) -> list[tuple[str, int]]:
+        """The variables of the grid, those first that tell how many turns a block has: blocks with most of
+        them begin first.
+        """
+        others = [(name, size) for name, size in self.group.space.data if name != self.turn]
+        uneven = {name for bound in self.bounds for name in bound.index.names}
+        return sorted(others, key=lambda variable: variable[0] not in uneven)
+
     def tile(self, count: int) -> Linear:
         """A register variable for so many fragments side by side."""
         if count not in self.counts:
@@ -123,6 +131,11 @@ class RegisterKernel:
         return self.tile(count // COLUMNS) * COLUMNS + self.quarter * 2 + Linear.var(self.pair)
 
     def launch(self) -> LaunchOp:
+        for one in self.plan.nests:
+            if one.work is not Work.PRODUCT:
+                shorten_scalars(one.nest)
+        for node in self.plan.wide:
+            keep_raw(self.group.nests, node)
         for node in self.group.nodes:
             self.own[node.result] = self.array_in_registers(node.result)
         for one in self.plan.nests:
@@ -148,14 +161,12 @@ class RegisterKernel:
         turn, zero = Linear.var(name), Linear()
         following = turn + Linear((), 1)
         first = self.visible(zero, [self.moved(copy, zero) for copy in moving])
-        later = self.visible(following, [self.moved(copy, following) for copy in moving])
-        last = [WhereOp([Bound(following, count)], Region(Block(later)))] if later else []
+        later = self.visible(following, [*(self.moved(copy, following) for copy in moving), CommitOp()])
+        last = WhereOp([Bound(following, count)], Region(Block(later)))
         arrived = self.visible(turn, [WaitOp(0), BarrierOp()])
         inside = dict([*self.draft.block, *self.draft.registers])
         body = unswitched(self.body, dict(self.group.space.data), inside)
-        loop = ForOp(
-            ((name, count),), Region(Block([*arrived, *last, CommitOp(), *self.visible(turn, body)]))
-        )
+        loop = ForOp(((name, count),), Region(Block([*arrived, last, *self.visible(turn, body)])))
         return [*fixed, *first, CommitOp(), *self.before, loop]
 
     def moved(self, copy: CopyOp, turn: Linear) -> CopyOp:
@@ -224,12 +235,13 @@ class RegisterKernel:
             split = self.multiply_scores(one, one.product, (name, size))
         elif one.work is Work.ROWS:
             self.reduce_row(one)
-        divide_by_reciprocals(one.nest)
+        if one.work is Work.PRODUCT:
+            shorten_scalars(one.nest)
         self.redirect(one)
         ops = detached(one.nest)
         made = [op for op in ops if isinstance(op, ReduceOp) and one.product is not None]
         substitute_indices(with_reduced(op for op in ops if op not in made), values)
-        return [*split, *ops]
+        return [*split, *(after_starts(ops, made[0]) if one.work is Work.PRODUCT else ops)]
 
     def redirect(self, one: PlannedNest) -> None:
         """Lets a nest use registers for scores and for what rows have, and tiles for what columns have."""
@@ -393,23 +405,23 @@ class RegisterKernel:
         if (node, source) not in self.tiles:
             type, (*rows, columns) = element_type(node), sizes
             assert isinstance(type, FixedBitwidthType)
-            padding = VECTOR_BYTES // element_bytes(node) if rows else 0
+            swizzled = bool(rows) and self.plan.warpgroups
+            padding = VECTOR_BYTES // element_bytes(node) if rows and not swizzled else 0
             shape = [*([STAGES] if in_turn else []), *rows, columns + padding]
-            array = SharedOp(MemRefType(type, shape, memory_space=RING if in_turn else NoneAttr()))
+            plain, ring = (SWIZZLED, SWIZZLED_RING) if swizzled else (NoneAttr(), RING)
+            array = SharedOp(MemRefType(type, shape, memory_space=ring if in_turn else plain))
             names = (TILE_ROW, TILE_COLUMN)[-len(sizes) :]
             slot = (Linear.var(self.turn),) if in_turn else ()
             target = (*slot, *(Linear.var(name) for name in names))
             space = tuple(zip(names, sizes, strict=True))
-            copy = whole((node, source), (array.result, target), space, (), True)
-            self.tiles[node, source] = Tile(array, [copy], in_turn)
+            ends = (node, source), (array.result, target)
+            bulk = in_bulk(*ends, space, ()) if swizzled else None
+            self.tiles[node, source] = Tile(array, [bulk or whole(*ends, space, (), True)], in_turn)
         return self.tiles[node, source]
 
 
-def divide_by_reciprocals(nest: NestOp) -> None:
-    """Multiplies by approximate reciprocals of what is loaded in place of dividing by it: they are fewer."""
-    for op in operations(nest.body.block):
-        if isinstance(op, arith.DivfOp) and isinstance(op.rhs.owner, LoadOp) and op.result.type == f32:
-            one = arith.ConstantOp(FloatAttr(1.0, f32))
-            reciprocal = arith.DivfOp(one.result, op.rhs, RECIPROCAL)
-            product = arith.MulfOp(op.lhs, reciprocal.result)
-            Rewriter.replace_op(op, [one, reciprocal, product], [product.result])
+def after_starts(ops: Sequence[Operation], sum: Operation) -> list[Operation]:
+    """The operations of a nest with a sum just before it is used, after what it is added to."""
+    others = [op for op in ops if op is not sum]
+    place = next(k for k, op in enumerate(others) if sum.results[0] in op.operands)
+    return [*others[:place], sum, *others[place:]]

@@ -18,9 +18,10 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
-from ocannl.dialects.kernel.gpu import VECTOR_BYTES
+from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.mma import COLUMNS, FRAGMENTS, ROWS
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, is_sum_of_products
@@ -34,6 +35,8 @@ HOPPER_REGISTERS = 160
 # So many bf16 are as exact as an f32; and so many where TF32 would be, too.
 EXACT_PARTS, ROUNDED_PARTS = 3, 2
 HALF_BYTES = 2
+# The rows of a warpgroup.
+GROUP_ROWS = 4 * ROWS
 # The arrays of a ring.
 STAGES = 2
 
@@ -66,7 +69,10 @@ class PlannedNest:
 
 @dataclass(frozen=True)
 class Plan:
-    """A group whose scores fit into registers, in blocks of `rows` x `columns`; a turn has the columns."""
+    """A group whose scores fit into registers, in blocks of `rows` x `columns`; a turn has the columns.
+
+    With `warpgroups` its products are those of warpgroups.
+    """
 
     nests: list[PlannedNest]
     wide: set[SSAValue]
@@ -74,6 +80,7 @@ class Plan:
     rows: int
     columns: int
     own_axis: int
+    warpgroups: bool = False
 
 
 def plan(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) -> Plan | None:
@@ -90,7 +97,9 @@ def plan(group: GroupOp, options: KernelOptions, kept: Sequence[Accumulator]) ->
         return None
     found = [planned(nest, wide, axis, options.tensor_types) for nest in group.nests]
     nests = [one for one in found if one is not None]
-    made = Plan(nests, wide, turns[0], shape[axis], shape[1 - axis], axis)
+    rows, columns = shape[axis], shape[1 - axis]
+    warpgroups = options.warpgroups and for_warpgroups(nests, wide, rows)
+    made = Plan(nests, wide, turns[0], rows, columns, axis, warpgroups)
     fits = len(nests) == len(found) and keeps_all(nests, {*inside, *(one.node for one in kept)})
     most = HOPPER_REGISTERS if options.warpgroups else REGISTERS
     return made if fits and has_room(made, most) and tile_bytes(made) <= options.shared_bytes else None
@@ -116,6 +125,36 @@ def has_room(plan: Plan, registers: int) -> bool:
             sums += features // COLUMNS * 4
     is_packed = all(element_bytes(one.product.right.node) == HALF_BYTES for one in plan.nests if one.product)
     return sums + (2 if is_packed else 3) * plan.columns // COLUMNS * 4 <= registers
+
+
+def for_warpgroups(nests: Sequence[PlannedNest], wide: set[SSAValue], rows: int) -> bool:
+    """Whether warpgroups have instructions for all products: of numbers of 16 bits, from tiles whose rows
+    fill those of swizzled arrays.
+    """
+    return (
+        rows % GROUP_ROWS == 0
+        and all(
+            load.node in wide or fills_rows(one.nest, load)
+            for one in nests
+            if one.product is not None
+            for load in (one.product.left, one.product.right)
+        )
+        and not any(one.parts for one in nests)
+    )
+
+
+def fills_rows(nest: NestOp, load: LoadOp) -> bool:
+    """Whether what a nest reads of a matrix of 16 bits along its rows in memory are swizzled rows."""
+    sizes = with_reduction(nest)
+    along = [size for name, size in sizes.items() if abs(address_of(load).stride(name)) == 1]
+    bytes = element_bytes(load.node)
+    return bytes == HALF_BYTES and [size * bytes for size in along] == [SWIZZLED_BYTES]
+
+
+def with_reduction(nest: NestOp) -> dict[str, int]:
+    """The variables of a nest and of its reductions, with their sizes."""
+    reduces = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
+    return dict(nest.space.data) | {name: size for op in reduces for name, size in op.space.data}
 
 
 def tile_bytes(plan: Plan) -> int:

@@ -131,10 +131,11 @@ def multiply(machine: Machine, op: Instruction) -> None:
     result, left, right, *others = op.operands
     assert isinstance(result, tuple)
     shape, type, other = op.modes[-4], op.modes[-2], op.modes[-1]
-    scales, turned = others[:3], others[3:] or [0, 0]
+    scales, turned = others[:3], others[3:]
     assert scales == [1, 1, 1], op.text
-    assert len(others) == (3 if type == "tf32" else 5), op.text
-    left_turned, right_turned = turned
+    # Matrices of 16 bits may be turned, of the two those in shared memory.
+    assert len(turned) == (0 if type == "tf32" else 1 if isinstance(left, tuple) else 2), op.text
+    left_turned, right_turned = [0, 0, *turned][-2:]
     depth = DEEP_BYTES // np.dtype(ELEMENTS[type]).itemsize
     columns = int(shape.removeprefix(f"m{ROWS}n").removesuffix(f"k{depth}"))
     assert type == other
@@ -171,12 +172,18 @@ def of_warps(machine: Machine, operand: Operand) -> Array:
 
 
 def fragments(registers: Sequence[Array], type: str) -> Array:
-    """The left operands of warps, of which each thread has four elements of TF32."""
-    assert (type, len(registers)) == ("tf32", 4)
-    found = np.zeros((len(registers[0]) // WARP, 16, 8), np.float32)
+    """The left operands of warps, of which each thread has four registers: rows vary before the depth, and
+    elements of 16 bits share one, neighbours along the depth.
+    """
+    element = np.dtype(ELEMENTS[type])
+    pack, unread = 4 // element.itemsize, np.uint32(IGNORED.get(type, 0))
+    assert len(registers) == 4
+    found = np.zeros((len(registers[0]) // WARP, 16, 8 * pack), np.float32)
     for k, register in enumerate(registers):
-        bits = register.view(np.uint32) & ~np.uint32(IGNORED[type])
-        found[:, G + 8 * (k % 2), T + 4 * (k // 2)] = bits.view(np.float32).reshape(-1, WARP)
+        bits = register.view(np.uint32) & ~unread
+        elements = bits.view(element).astype(np.float32).reshape(-1, WARP, pack)
+        for part in range(pack):
+            found[:, G + 8 * (k % 2), pack * (T + 4 * (k // 2)) + part] = elements[..., part]
     return found
 
 

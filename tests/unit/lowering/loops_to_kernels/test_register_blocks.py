@@ -122,6 +122,7 @@ def test_nothing_is_spilled(kind: str, arch: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(globals(), "FEATURES", 64)
     ctx = oc.Context.emulated_gpu(arch=arch, tf32=kind == "tf32")
     step, _ = layer(ctx) if kind == "layer" else attention(ctx, kind, True)
+    assert arch != "sm_90a" or ("wgmma.mma_async" in step.ptx()) == (kind == "layer")
     rows = [line for line in step.assemble().splitlines() if " quarter=4" in line]
     assert len(rows) == (2 if kind == "tf32" and arch != "sm_90a" else 3)
     assert all(row.split()[-1] == "0" for row in rows)

@@ -85,7 +85,7 @@ def run(
     total = LEFT_BYTES + RIGHT_BYTES
     names = [f"%r{10 + k}" for k in range(count)]
     products: list[str] = []
-    modes, depth = ("", 8) if type == "tf32" else (f", {int(turned[0])}, {int(turned[1])}", 16)
+    modes, depth = ("", 8) if type == "tf32" else ("".join(f", {int(t)}" for t in turned[in_registers:]), 16)
     for step in range(4):
         places = [2048 * step if t else 32 * step for t in turned]
         described = [
@@ -110,7 +110,7 @@ def run(
     )
     matrices = [swizzled(m.astype(ELEMENTS[type]), t) for m, t in zip((left, right), turned, strict=True)]
     if in_registers:
-        matrices[0] = left.reshape(-1).view(np.uint8)
+        matrices[0] = left.astype(ELEMENTS[type]).reshape(-1).view(np.uint8)
     memory = np.concatenate([*matrices, np.zeros(64 * COLUMNS * 4, np.uint8)])
     launch(functions(text)["f"], 1, 128, 0, [START], Global({START: memory}), apart=apart)
     return memory[total:].view(np.float32).reshape(128, count)
@@ -144,7 +144,7 @@ def test_products_of_tf32():
     np.testing.assert_array_equal(run("tf32", more, right, (False, False)), found)
 
 
-# Where a thread finds the left operand in rows of 32 numbers, and which registers it loads for a step.
+# Where a thread finds the left operand in rows of 32 words, and which registers it loads for a step.
 OWN_ROW = """
     shr.u32 %r3, %r1, 5; shl.b32 %r3, %r3, 4; and.b32 %r4, %r1, 31; shr.u32 %r5, %r4, 2;
     add.s32 %r3, %r3, %r5;
@@ -154,22 +154,23 @@ OWN_ROW = """
 
 
 def loaded(step: int) -> str:
-    """The row g + 8 h and the column t + 4 q of a step is in register 2 q + h."""
+    """The row g + 8 h and the word t + 4 q of a step is in register 2 q + h."""
     places = [
         (32 * step + 16 * q + 1024 * h, f"%r{200 + 4 * step + 2 * q + h}") for q in (0, 1) for h in (0, 1)
     ]
     return "".join(f"ld.global.b32 {name}, [%rd5+{place}];\n" for place, name in places)
 
 
-def test_a_left_operand_in_registers():
-    left, right = (np.ascontiguousarray(matrix[:, :32]) for matrix in matrices())
-    ready = "".join([OWN_ROW, *map(loaded, range(4)), TEXTS["ready"]])
-    expected = run("tf32", left, right, (False, False))
-    found = run("tf32", left, right, (False, False), in_registers=True, ready=ready)
+@pytest.mark.parametrize("type", ["tf32", "bf16", "f16"])
+def test_a_left_operand_in_registers(type: str):
+    left, right = (np.ascontiguousarray(m[:, : 32 if type == "tf32" else 64]) for m in matrices())
+    ready, turned = "".join([OWN_ROW, *map(loaded, range(4)), TEXTS["ready"]]), (False, type == "bf16")
+    expected = run(type, left, right, turned)
+    found = run(type, left, right, turned, in_registers=True, ready=ready)
     np.testing.assert_array_equal(found, expected)
     change = "mov.b32 %r201, 0;"
     with pytest.raises(AssertionError, match="a register of a product is overwritten"):
-        run("tf32", left, right, (False, False), in_registers=True, ready=ready, between=change)
+        run(type, left, right, turned, in_registers=True, ready=ready, between=change)
 
 
 WRONG = {
