@@ -49,8 +49,14 @@ def visible_blocks(softmax: Softmax, space: BlockSpace) -> Bound | None:
 
 
 def stored_value(softmax: Softmax, member: ScoreNest, value: SSAValue) -> tuple[ScoreNest, SSAValue]:
-    """The value behind loads of scores, and the nest that stores it."""
-    while isinstance(load := value.owner, LoadOp) and load.node in member.wide:
+    """The value behind loads of scores and what rounds it, and the nest that stores it."""
+    while True:
+        load = value.owner
+        if isinstance(load, arith.ExtFOp | arith.TruncFOp):
+            value = load.input
+            continue
+        if not isinstance(load, LoadOp) or load.node not in member.wide:
+            break
         writers = [(m, op) for m in softmax.nests.members for op in m.stores if op.node is load.node]
         if len(writers) != 1:
             break
@@ -76,8 +82,6 @@ def is_product(softmax: Softmax, member: ScoreNest, value: SSAValue) -> bool:
     """Whether a score is a sum of products, scaled or rounded: no other mask."""
     member, value = stored_value(softmax, member, value)
     op = value.owner
-    if isinstance(op, arith.ExtFOp | arith.TruncFOp):
-        return is_product(softmax, member, op.input)
     if isinstance(op, arith.MulfOp | arith.DivfOp) and is_constant(op.rhs):
         return is_product(softmax, member, op.lhs)
     return isinstance(op, ReduceOp) and op.accum.data == "add"
