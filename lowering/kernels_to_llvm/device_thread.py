@@ -10,13 +10,13 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import element_bytes, is_swizzled, memref_shape
-from ocannl.dialects.kernel import CombineOp, CopyOp, WaitOp, block_reduction
+from ocannl.dialects.kernel import CombineOp, CopyOp, WaitOp, WhereOp, block_reduction
 from ocannl.dialects.kernel.gpu import MBARRIER_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
-from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp, async_sum
+from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, MmaOp, WaitProductsOp, async_sum
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
-from ocannl.lowering.kernels.registers import key, points
+from ocannl.lowering.kernels.registers import Point, key, points
 from ocannl.lowering.kernels_to_llvm import warpgroups
 from ocannl.lowering.kernels_to_llvm.bulk_copies import BulkCopies, assembly, fence
 from ocannl.lowering.kernels_to_llvm.epilogues import epilogue_start, slice_variable
@@ -32,6 +32,7 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
     matrices,
 )
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
+from ocannl.lowering.kernels_to_llvm.quad_stores import QuadStore, four_tiles, quad_store, transposed
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
 from ocannl.lowering.kernels_to_llvm.thread_values import SLOT
 from ocannl.lowering.kernels_to_llvm.totals import totals
@@ -47,7 +48,7 @@ from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.memory import Found
-from ocannl.lowering.llvm.types import ValueType, value_type
+from ocannl.lowering.llvm.types import ValueType, value_type, vector
 
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
 
@@ -59,6 +60,7 @@ class DeviceThread(ThreadEmitter):
         shared: the bytes of the kernel's shared arrays by name; 0 for dynamic shared memory.
         products: by reductions, those that warpgroups have instructions for.
         bulk: the copies in bulk, if the hardware has such and the kernel has some.
+        quads: by stores and four tiles, words that threads exchange before they store them.
         maps: the names of the tensor maps of these, by node, the sizes of boxes, where it ends, and
             whether they round.
     """
@@ -76,6 +78,7 @@ class DeviceThread(ThreadEmitter):
     ) -> None:
         super().__init__(b, launch, pointers, positions)
         self.shared: dict[str, int] = {}
+        self.quads: dict[tuple[StoreOp, tuple[int, ...]], list[str]] = {}
         reduces = [op for op in launch.body.walk() if isinstance(op, ReduceOp)] if has_warpgroups else []
         found = ((op, find_product(launch, op)) for op in reduces)
         self.products = {op: product for op, product in found if product is not None}
@@ -328,6 +331,51 @@ class DeviceThread(ThreadEmitter):
             for register in load_matrices(self.b, access.at(offsets[k]), count, found.is_transposed):
                 names += self.elements(register, type)
         self.define(op.result, names)
+
+    def where(self, op: WhereOp) -> None:
+        """Runs the body for four tiles of a row at a time where bounds hold for all of them or none."""
+        tile = four_tiles(self.launch, op)
+        if tile is None or self.bounded_registers(op) != (tile,):
+            super().where(op)
+            return
+        for first in range(0, self.sizes[tile], ACROSS):
+            self.positions[tile] = Position(None, first)
+            self.in_bounds(op.where.data, partial(self.of_four, op, tile, first))
+        self.positions[tile] = Position(None, 0)
+
+    def of_four(self, op: WhereOp, tile: str, first: int) -> None:
+        for value in range(first, first + ACROSS):
+            self.at({tile: value}, partial(self.emit_ops, op.body.block.ops))
+
+    def store(self, op: StoreOp) -> None:
+        found = quad_store(self.launch, op, self.stored_over(op))
+        if found is None or found.pair in self.fixed:
+            super().store(op)
+            return
+        access = self.element(op.node, self.pointers[op.node], found.pieces, {})
+        for point in self.points(found.over):
+            if point[found.pair] == 0:
+                words = self.quads.setdefault((op, found.quad(point)), [])
+                words.append(self.word(op, found, point))
+                if found.is_last(point):
+                    access.store_whole(self.piece(op, words), COLUMNS, self.offset(found.pieces, point))
+
+    def word(self, op: StoreOp, found: QuadStore, point: Point) -> str:
+        """The register, an `i32`, of a pair that is stored."""
+        value, pair = self.values[op.value], "poison"
+        type = vector(value.type, 2)
+        for k in range(2):
+            name = f"{value.type.element} {value.at({**point, found.pair: k})}"
+            pair = self.b.emit(f"insertelement {type.text} {pair}, {name}, i64 {k}")
+        return self.b.emit(f"bitcast {type.text} {pair} to i32")
+
+    def piece(self, op: StoreOp, words: Sequence[str]) -> str:
+        """The eight neighbours that a thread stores, of the words that four threads have."""
+        whole = "poison"
+        for k, word in enumerate(transposed(self.b, self.thread, words, self.shuffle)):
+            whole = self.b.emit(f"insertelement <{ACROSS} x i32> {whole}, i32 {word}, i64 {k}")
+        type = vector(self.values[op.value].type, COLUMNS)
+        return self.b.emit(f"bitcast <{ACROSS} x i32> {whole} to {type.text}")
 
     def elements(self, register: str, type: ValueType) -> list[str]:
         """The elements, one or two, in a register of 32 bits."""

@@ -145,10 +145,13 @@ class ThreadValues:
                 names += [self.b.emit(f"extractelement {wide.text} {whole}, i64 {k}") for k in range(width)]
         self.define(op.result, names)
 
-    def store(self, op: StoreOp) -> None:
-        accesses, value = self.accesses(op), self.values[op.value]
+    def stored_over(self, op: StoreOp) -> Variables:
+        """The register variables that what is stored, or where, depends on."""
         moving = {name for operand in op.operands for name in self.over.get(operand, ())} | names_of(op)
-        over = tuple(name for name in self.sizes if name in moving)
+        return tuple(name for name in self.sizes if name in moving)
+
+    def store(self, op: StoreOp) -> None:
+        accesses, value, over = self.accesses(op), self.values[op.value], self.stored_over(op)
         width = self.vector_width(accesses, over)
         wide = vector(value.type, width)
         whole = "poison"

@@ -115,3 +115,20 @@ loops.func @cores {
 // CHECK-COUNT-6: cvt.rna.tf32.f32
 // CHECK:         mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
 // CHECK-COUNT-2: st.global.v2.b32
+
+// Four threads have pairs of a row each; they exchange them, so that each stores 16 bytes.
+loops.func @quads {
+  %x = assign.node "x" on_device : memref<8x64xf32>
+  %y = assign.node "y" on_device : memref<8x64xbf16>
+  kernel.launch "y" grid (n = 2) block (g = 8, t = 4) registers (tile = 4, c = 2) {
+    %v = loops.load %x[g, c + 32*n + 2*t + 8*tile]
+    %h = arith.truncf %v : f32 to bf16
+    loops.store %h, %y[g, c + 32*n + 2*t + 8*tile]
+  }
+}
+// CHECK-LABEL:   .visible .entry quads_y(
+// CHECK-COUNT-2: shfl.sync.bfly.b32 {{%.*}}, {{%.*}}, 1, 31, -1;
+// CHECK-COUNT-2: shfl.sync.bfly.b32 {{%.*}}, {{%.*}}, 2, 31, -1;
+// CHECK-NOT:     shfl
+// CHECK:         st.global.v4.b32
+// CHECK-NOT:     st.global
