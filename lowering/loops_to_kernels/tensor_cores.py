@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,9 +30,11 @@ from ocannl.passes.analysis.contractions import Contraction, tile_count, tile_wo
 
 # Stages of the software pipeline at most, and bytes of a tile along the reduction, the preferred first.
 STAGES, DEPTH_BYTES = 3, (128, 64)
-# Stages for warpgroups, which have the whole of the shared memory.
-WARPGROUP_STAGES = 4
-OPERAND_COST = 32
+# Stages for warpgroups: if there is no room for two blocks of so many, as many as there is room for, at most.
+# A step of a tile of 128 x 128 takes less time than two copies.
+WARPGROUP_STAGES, MOST_STAGES = 4, 7
+# The cost of an operand, and of a step of warpgroups however small, in multiplications.
+OPERAND_COST, STEP_COST = 32, 5000
 # The bytes of the sums that a warp has in registers, at most.
 WARP_BYTES = 64 * 64 * 4
 # The bytes of the numbers that warpgroups multiply in any layout.
@@ -68,6 +71,7 @@ TILES = (
 # For warpgroups, which have 64 rows and at most 256 columns each.
 WARPGROUP_TILES = (
     WarpTiles(128, 256, 16, 256),
+    WarpTiles(128, 192, 16, 192),
     WarpTiles(128, 128, 16, 128),
     WarpTiles(64, 256, 16, 256),
     WarpTiles(64, 128, 16, 128),
@@ -206,10 +210,10 @@ def compose_sides(
     return row, column
 
 
-def cost(nest: NestOp, found: Contraction, tiles: WarpTiles) -> int:
-    """That of whole rounds of blocks on all multiprocessors."""
+def cost(nest: NestOp, found: Contraction, tiles: WarpTiles, waiting: int = 0) -> int:
+    """That of whole rounds of blocks on all multiprocessors, each of which waits for so long in a step."""
     blocks = tile_count(nest, found, tiles.rows, tiles.columns)
-    return -(-blocks // PROCESSORS) * tile_work(tiles.rows, tiles.columns, OPERAND_COST)
+    return -(-blocks // PROCESSORS) * (waiting + tile_work(tiles.rows, tiles.columns, OPERAND_COST))
 
 
 def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> tuple[int, WarpTiles]:
@@ -220,9 +224,11 @@ def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> tu
     first = WARPGROUP_TILES if options.warpgroups and is_deep and fits else ()
     sums = FRAGMENTS[type(element_type(found.left.node))].sums.size
     fitting = [tiles for tiles in TILES if tiles.warp_rows * tiles.warp_columns * sums <= WARP_BYTES]
-    costs = [(cost(nest, turned(found), tiles), tiles) for tiles in first]
-    costs += [(cost(nest, found, tiles), tiles) for tiles in fitting]
-    return min(costs, key=itemgetter(0))
+    best = min(((cost(nest, found, tiles), tiles) for tiles in fitting), key=itemgetter(0))
+    if best[0] < min((cost(nest, turned(found), tiles) for tiles in first), default=math.inf):
+        return best
+    own = min(first, key=lambda tiles: cost(nest, turned(found), tiles, STEP_COST))
+    return cost(nest, turned(found), own), own
 
 
 def rounded_sides(found: Contraction) -> set[str]:
@@ -261,7 +267,8 @@ def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options:
             replace(o, padding=0, is_swizzled=True) if o.side in shared else o
             for o in tile_operands(found, tiles, depth)
         ]
-        stages = min(WARPGROUP_STAGES, most // stage_bytes(depth, operands))
+        room = most // stage_bytes(depth, operands)
+        stages = WARPGROUP_STAGES if room >= 2 * WARPGROUP_STAGES else min(MOST_STAGES, room)
         return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=True)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]

@@ -20,12 +20,12 @@ loops.func @layer attributes {arena = 0 : i64} {
 }
 // CHECK-LABEL: loops.func @layer
 // CHECK:         kernel.launch "y" grid (b_block = 32, o_block = 4) block (b_warp = 8, b_lane = 8, o_lane = 4) registers (o_tile = 16, k_half = 2, b_half = 2, o_pair = 2, k_pair = 2) {
-// CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<4x128x64xbf16, "swizzled ring">
-// CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<4x64x128xbf16, "swizzled ring">
+// CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<7x128x64xbf16, "swizzled ring">
+// CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<7x64x128xbf16, "swizzled ring">
 // CHECK-NEXT:      kernel.copy bulk %x[b + 128*b_block, k] to [[X]][0, b, k] over (b = 128, k = 64) by 8
 // CHECK-NEXT:      kernel.copy bulk %w[k, o + 128*o_block] to [[W]][0, k, o] over (k = 64, o = 128) by 8
 // CHECK:           loops.reduce add (k_block = 64) : f32 {
-// CHECK-NEXT:        kernel.wait 1
+// CHECK-NEXT:        kernel.wait 4
 // CHECK-NEXT:        kernel.wait_products 1
 // CHECK-NEXT:        kernel.barrier
 // CHECK-NEXT:        loops.reduce add (k_step = 4) : f32 {
