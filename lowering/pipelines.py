@@ -119,8 +119,14 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 
 # The passes of all GPUs. Few elements search in parallel, in the kernel that uses what they find.
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
+# To compute an exponential takes no longer than to store and load it where no cache holds the results.
+RECOMPUTING = WithOptions(InlineNodesPass, (("large", 2**28),))
+OF_GPUS: dict[type[ModulePass], PipelinePass] = {
+    IndexByComparisonPass: SEARCHING,
+    InlineNodesPass: RECOMPUTING,
+}
 ON_METAL_GPU: tuple[PipelinePass, ...] = (
-    *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
+    *(OF_GPUS.get(p, p) for p in SHARED),
     *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, TrimResetsPass, UnfoldWindowsPass, SplitKPass),
     *(FuseSumsPass, FuseRowsPass, NarrowNodesPass, PadRowsPass),
     *(WithOptions(OverlapCollectivesPass, (("kernels", True),)), PlanMemoryPass),

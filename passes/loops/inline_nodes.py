@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import inherit, union
@@ -47,6 +49,8 @@ from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
 CHEAP = 6
 # Longer bodies are not copied, as a chain of them would be copied again and again; they are fused instead.
 LONGEST_BODY = 32
+# A body up to this cost, that of a function of one array, is read from no memory that caches do not hold.
+ONE_FUNCTION = 48
 
 
 @dataclass(slots=True)
@@ -141,8 +145,10 @@ class LoadSite:
         return self.in_reduction and self.evaluations > points
 
 
-def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
-    """Whether computing a value at a site costs no more than to store and load it."""
+def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp, large: int = 0) -> bool:
+    """Whether computing a value at a site costs no more than to store and load it; nodes of `large` bytes are
+    in no cache, unless that is 0.
+    """
     cost, version = definition.cost, definition.version
     multiplied = site.evaluations > points(definition.nest.space.data)
     if is_to_be_virtual(definition.store.node):
@@ -161,7 +167,12 @@ def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
         if version.is_stored and not multiplied and cost.arrays > 1:
             return False
         return (version.readers - 1) * (cost.arrays - 1) <= 2
-    return version.readers == 1 and not multiplied
+    if multiplied or version.readers == 1:
+        return not multiplied
+    is_large = (
+        0 < large <= math.prod(memref_shape(definition.store.node)) * element_bytes(definition.store.node)
+    )
+    return is_large and not version.is_stored and cost.arrays <= 1 and cost.operations <= ONE_FUNCTION
 
 
 def why_inlined(definition: Producer) -> str:
@@ -173,6 +184,8 @@ def why_inlined(definition: Producer) -> str:
         return "it costs nothing"
     if cost.reduction_work:
         return "its sum has one reader"
+    if definition.version.readers > 1 and cost.operations > CHEAP:
+        return "no cache holds it"
     if cost.operations <= CHEAP:
         return "it takes no longer than to store and load it"
     return "one nest reads it, no more often than it is computed"
@@ -247,8 +260,8 @@ def is_local_copy(ops: Sequence[Operation]) -> bool:
 class Inliner:
     """Visits the nests of a function in order, with the producer of the present content of each node."""
 
-    def __init__(self, func: FuncOp) -> None:
-        self.func = func
+    def __init__(self, func: FuncOp, large: int) -> None:
+        self.func, self.large = func, large
         self.versions = versions_of(func)
         self.definitions: dict[SSAValue, Producer] = {}
         self.writes: dict[SSAValue, int] = {}
@@ -288,7 +301,7 @@ class Inliner:
         body = operations(nest.body.block)
         if not any(isinstance(op, LoadOp) and op.node in self.definitions for op in body):
             return
-        rewriter = NestInliner(self.func, nest, self.inlined)
+        rewriter = NestInliner(self.func, nest, self.inlined, self.large)
         stored: set[SSAValue] = set()
         for op in body:
             if isinstance(op, StoreOp):
@@ -308,8 +321,8 @@ class Inliner:
 class NestInliner:
     """Replaces loads of one nest by the computations of their values, and adds their nodes to `inlined`."""
 
-    def __init__(self, func: FuncOp, nest: NestOp, inlined: dict[SSAValue, str]) -> None:
-        self.func = func
+    def __init__(self, func: FuncOp, nest: NestOp, inlined: dict[SSAValue, str], large: int) -> None:
+        self.func, self.large = func, large
         self.nest = nest
         self.inlined = inlined
         self.stored = stores_by_node(nest)
@@ -325,7 +338,9 @@ class NestInliner:
             return
         site = LoadSite.of(load, self.nest)
         variables = definition.variables_at(load.indices.data)
-        if not is_worthwhile(definition, site, self.nest) or not self._is_safe(definition, variables):
+        if not is_worthwhile(definition, site, self.nest, self.large) or not self._is_safe(
+            definition, variables
+        ):
             return
         block = site.anchor.parent
         assert block is not None
@@ -381,16 +396,21 @@ class InlineNodesPass(ModulePass):
     nothing that this nest reads has been written since. Constants, copies and slices are always inlined;
     cheap scalar bodies where that costs neither memory traffic nor repetition inside a reduction; costly
     bodies and reductions only at their only reader, and if they are evaluated no more often than before.
+
+    Attributes:
+        large: functions of one array are computed by all readers, where as many bytes would be stored; 0 for
+            never.
     """
 
     name = "inline-nodes"
+    large: int = 0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):
             for nest in nests(func):
                 drop_unit_variables(nest)
             remove_dead_stores(func)
-            inliner = Inliner(func)
+            inliner = Inliner(func, self.large)
             inliner.run()
             remove_dead_stores(func)
             mark_virtual(func, inliner.inlined)
