@@ -94,6 +94,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     OrderNestsPass,
 )
 # Metal has no tensor cores like those of NVIDIA, fewer bytes of shared memory, and no asynchronous copies.
+SPLIT_ON_METAL = (("tensor_cores", False),)
 ON_METAL = (("tensor_cores", False), ("tile_bytes", METAL_SHARED_BYTES), ("stages", 2))
 
 # Hopper has products of warpgroups, and more shared memory.
@@ -166,7 +167,10 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
     "gpu-sm_90a": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
     "gpu-sm_90a-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER))),
-    "metal": (*ON_METAL_GPU, WithOptions(LowerLoopsToKernelsPass, ON_METAL)),
+    "metal": (
+        *(WithOptions(p, SPLIT_ON_METAL) if p is SplitKPass else p for p in ON_METAL_GPU),
+        WithOptions(LowerLoopsToKernelsPass, ON_METAL),
+    ),
 }
 # The pipelines whose kernels are for NVIDIA GPUs; in those with tf32, products of f32 may be rounded.
 GPU_PIPELINES = ("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32")

@@ -42,6 +42,17 @@ from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reductio
 MOST_PARTS = 16
 # The values of a step of a pipeline, and the cycles that it takes at least, roughly.
 STEP_DEPTH, STEP_CYCLES = 16, 300
+# Tiles of 16-bit floats on tensor cores, how many these multiply a cycle, the depth of a step and the cycles
+# that it takes besides, and those in which a block starts and stores; an H100 took so much. Two blocks with
+# tiles that are small work at the same time.
+TENSOR_TILES, SMALL_TENSOR_TILE = (
+    ((128, 256), (128, 192), (128, 128), (64, 128), (128, 64), (64, 64)),
+    64 * 128,
+)
+TENSOR_MULTIPLICATIONS, TENSOR_DEPTH, TENSOR_STEP_CYCLES, BLOCK_CYCLES = 1600, 64, 200, 3000
+HALF_BYTES = 2
+# The operations of a nest with a long formula.
+LONG_FORMULA = 32
 # Sums along rows are split if there would be fewer blocks than these, each reading so much; others if that
 # saves more than so many kernels take. Both have so many blocks then, at most.
 LEAST_READ, FEW_BLOCKS, ADDING_KERNELS, MOST_BLOCKS = 2**17, 32, 2, 256
@@ -49,18 +60,18 @@ LEAST_READ, FEW_BLOCKS, ADDING_KERNELS, MOST_BLOCKS = 2**17, 32, 2, 256
 
 @dataclass(frozen=True)
 class Split:
-    """A reduction to split along the variable `name` into equal `parts`."""
+    """A reduction to split along the variable `name` into equal `parts`, or to split off as a whole."""
 
     reduce: ReduceOp
     name: str
     parts: int
 
 
-def choose_split(nest: NestOp) -> Split | None:
+def choose_split(nest: NestOp, tensor_cores: bool) -> Split | None:
     """The split of a nest that is estimated to be faster, if there is one."""
     found = find_contraction(nest)
     if found is not None:
-        return split_contraction(nest, found)
+        return split_contraction(nest, found, tensor_cores)
     reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
     return None if nest.clashing else next(filter(None, (split_rows(nest, op) for op in reduces)), None)
 
@@ -102,12 +113,31 @@ def needs_reduction(reduce: ReduceOp) -> bool:
     return sum(isinstance(op, ReduceOp) for op in copied) > 1
 
 
-def split_contraction(nest: NestOp, found: Contraction) -> Split | None:
+def split_contraction(nest: NestOp, found: Contraction, tensor_cores: bool) -> Split | None:
     """The split with the least estimated time of a contraction, if that is less than without one."""
-    best = min(splits(nest, found), key=lambda split: cycles(nest, found, split.parts), default=None)
-    if best is None or cycles(nest, found, best.parts) >= cycles(nest, found, 1):
+    halves = tensor_cores and is_of_halves(found)
+
+    def time(split: Split) -> float:
+        return cycles(nest, found, split.parts, halves) + adding_cycles(nest, found, split.parts)
+
+    apart = halves and is_optimizer_step(nest)
+    found_splits = [*splits(nest, found), *([Split(found.reduce, found.k, 1)] if apart else [])]
+    best = min(found_splits, key=time, default=None)
+    if best is None or (not apart and time(best) >= cycles(nest, found, 1, halves)):
         return None
     return best
+
+
+def is_optimizer_step(nest: NestOp) -> bool:
+    """Whether a nest has a long formula, and goes on from what it has stored in a run before."""
+    ops = operations(nest.body.block)
+    loaded = {op.node for op in ops if isinstance(op, LoadOp)}
+    is_update = any(isinstance(op, StoreOp) and op.node in loaded for op in ops)
+    return is_update and len(ops) >= LONG_FORMULA
+
+
+def is_of_halves(found: Contraction) -> bool:
+    return {element_bytes(load.node) for load in (found.left, found.right)} == {HALF_BYTES}
 
 
 def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
@@ -123,12 +153,9 @@ def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
                 yield Split(found.reduce, name, parts)
 
 
-def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
-    """The estimated cycles of a contraction in so many parts, with the best tiles, and of adding
-    the parts.
-    """
-    depth, type = points(found.reduce.space.data) // parts, found.reduce.result.type
-    assert isinstance(type, FixedBitwidthType)
+def cycles(nest: NestOp, found: Contraction, parts: int, halves: bool) -> float:
+    """The estimated cycles of a contraction in so many parts, with the best tiles for tensor cores or not."""
+    depth = points(found.reduce.space.data) // parts
 
     def of_tiles(rows: int, columns: int) -> float:
         blocks = parts * tile_count(nest, found, rows, columns)
@@ -136,9 +163,22 @@ def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
         waiting = -(-depth // STEP_DEPTH) * STEP_CYCLES
         return max(-(-blocks // PROCESSORS) * work, -(-blocks // (CONCURRENT_BLOCKS * PROCESSORS)) * waiting)
 
-    own = min(of_tiles(rows, columns) for rows in TILE_SIDES for columns in TILE_SIDES)
-    moved = 2 * parts * points(nest.space.data) * type.size
-    return own if parts == 1 else own + LAUNCH_CYCLES + moved / BYTES_A_CYCLE
+    def on_tensor_cores(rows: int, columns: int) -> float:
+        blocks = parts * tile_count(nest, found, rows, columns)
+        beside = min(2 if rows * columns <= SMALL_TENSOR_TILE else 1, -(-blocks // PROCESSORS))
+        step = TENSOR_STEP_CYCLES + beside * TENSOR_DEPTH * rows * columns / TENSOR_MULTIPLICATIONS
+        return -(-blocks // (beside * PROCESSORS)) * (-(-depth // TENSOR_DEPTH) * step + BLOCK_CYCLES)
+
+    if halves:
+        return min(on_tensor_cores(*tile) for tile in TENSOR_TILES)
+    return min(of_tiles(rows, columns) for rows in TILE_SIDES for columns in TILE_SIDES)
+
+
+def adding_cycles(nest: NestOp, found: Contraction, parts: int) -> float:
+    """The estimated cycles of storing, loading and adding parts."""
+    type = found.reduce.result.type
+    assert isinstance(type, FixedBitwidthType)
+    return LAUNCH_CYCLES + 2 * parts * points(nest.space.data) * type.size / BYTES_A_CYCLE
 
 
 def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
@@ -146,7 +186,8 @@ def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
     reduce, type = split.reduce, split.reduce.result.type
     names = Names.of(func, nest)
     part = names.fresh(f"{split.name}_part")
-    space = ((part, split.parts), *nest.space.data)
+    parts = ((part, split.parts),) if split.parts > 1 else ()
+    space = (*parts, *nest.space.data)
     cells = identity_map(name for name, _ in space)
     first = nest.label.data.split(" .. ")[0]
     label = labels.fresh(f"{first}.partial")
@@ -156,8 +197,11 @@ def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
     partial = nest_of(label, space, [*copied, StoreOp(total, node.result, cells)])
     partial.location = nest.location
     derive([node, partial], reduce.location)
-    take_part(partial, split, part)
-    replace_reduction(reduce, [node.result], cells, space[:1], type)
+    if parts:
+        take_part(partial, split, part)
+        replace_reduction(reduce, [node.result], cells, parts, type)
+    else:
+        Rewriter.replace_op(reduce, LoadOp(node.result, cells))
     remove_unused_operations(nest.body.block)
     Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
     Rewriter.insert_op(partial, InsertPoint.before(nest))
@@ -182,14 +226,20 @@ class SplitKPass(ModulePass):
 
     So there are blocks for all multiprocessors. The number of parts depends on sizes alone, and they are
     added up in order: results do not depend on how many run at a time.
+
+    Attributes:
+        tensor_cores: products of 16-bit floats are on tensor cores. What follows such a sum has a nest of its
+            own if it is long, as that of an optimizer: nothing would be multiplied meanwhile, and it needs
+            more registers than there are.
     """
 
     name = "split-k"
+    tensor_cores: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in functions(op):
             labels = Names({node.label.data for node in nodes(func)})
             for nest in single_nests(func):
-                split = choose_split(nest)
+                split = choose_split(nest, self.tensor_cores)
                 if split is not None and isinstance(split.reduce.result.type, Float32Type | Float64Type):
                     split_sum(func, nest, split, labels)

@@ -1,4 +1,5 @@
 // RUN: ocannl-opt %s -p split-k | filecheck %s
+// RUN: ocannl-opt %s -p 'split-k{tensor_cores=false}' | filecheck %s --check-prefix WARPS
 
 // The gradient of a weight: parts of its sum have blocks of their own. What is done with it comes after.
 loops.func @gradient {
@@ -190,3 +191,77 @@ loops.func @one_tile {
 // CHECK-LABEL: loops.func @one_tile {
 // CHECK:         loops.nest "w.partial" (b_part = 128, o = 64, i = 27) {
 // CHECK-NEXT:      %{{.*}} = loops.reduce add (b = 2, h = 32, w = 32) : f32 {
+
+// On tensor cores few parts suffice, as they are stored in f32.
+loops.func @gradient_of_halves {
+  %x = assign.node "x" constant because "data" : memref<8x1024x768xbf16>
+  %g = assign.node "g" constant because "data" : memref<8x1024x768xbf16>
+  %w = assign.node "w" on_device because "gradient" : memref<768x768xf32>
+  loops.nest "w" (o = 768, i = 768) {
+    %sum = loops.reduce add (b = 8, s = 1024) : f32 {
+      %0 = loops.load %g[b, s, o]
+      %1 = arith.extf %0 : bf16 to f32
+      %2 = loops.load %x[b, s, i]
+      %3 = arith.extf %2 : bf16 to f32
+      %4 = arith.mulf %1, %3 : f32
+      loops.yield %4
+    }
+    loops.store %sum, %w[o, i]
+  }
+}
+// CHECK-LABEL:  loops.func @gradient_of_halves {
+// CHECK:          loops.nest "w.partial" (b_part = 4, o = 768, i = 768) {
+// WARPS-LABEL:  loops.func @gradient_of_halves {
+// WARPS:          loops.nest "w.partial" (b_part = 8, o = 768, i = 768) {
+
+// A long step of an optimizer follows in a nest of its own, though parts would not pay.
+loops.func @step_of_halves {
+  %x = assign.node "x" constant because "data" : memref<8x1024x768xbf16>
+  %g = assign.node "g" constant because "data" : memref<8x1024x3072xbf16>
+  %m = assign.node "m" on_device because "state" : memref<3072x768xf32>
+  loops.nest "m" (o = 3072, i = 768) {
+    %sum = loops.reduce add (b = 8, s = 1024) : f32 {
+      %0 = loops.load %g[b, s, o]
+      %1 = arith.extf %0 : bf16 to f32
+      %2 = loops.load %x[b, s, i]
+      %3 = arith.extf %2 : bf16 to f32
+      %4 = arith.mulf %1, %3 : f32
+      loops.yield %4
+    }
+    %old = loops.load %m[o, i]
+    %a0 = arith.mulf %old, %sum : f32
+    %a1 = arith.mulf %a0, %sum : f32
+    %a2 = arith.mulf %a1, %sum : f32
+    %a3 = arith.mulf %a2, %sum : f32
+    %a4 = arith.mulf %a3, %sum : f32
+    %a5 = arith.mulf %a4, %sum : f32
+    %a6 = arith.mulf %a5, %sum : f32
+    %a7 = arith.mulf %a6, %sum : f32
+    %a8 = arith.mulf %a7, %sum : f32
+    %a9 = arith.mulf %a8, %sum : f32
+    %a10 = arith.mulf %a9, %sum : f32
+    %a11 = arith.mulf %a10, %sum : f32
+    %a12 = arith.mulf %a11, %sum : f32
+    %a13 = arith.mulf %a12, %sum : f32
+    %a14 = arith.mulf %a13, %sum : f32
+    %a15 = arith.mulf %a14, %sum : f32
+    %a16 = arith.mulf %a15, %sum : f32
+    %a17 = arith.mulf %a16, %sum : f32
+    %a18 = arith.mulf %a17, %sum : f32
+    %a19 = arith.mulf %a18, %sum : f32
+    %a20 = arith.mulf %a19, %sum : f32
+    %a21 = arith.mulf %a20, %sum : f32
+    %a22 = arith.mulf %a21, %sum : f32
+    %a23 = arith.mulf %a22, %sum : f32
+    %a24 = arith.mulf %a23, %sum : f32
+    loops.store %a24, %m[o, i]
+  }
+}
+// CHECK-LABEL: loops.func @step_of_halves {
+// CHECK:         %[[P:.*]] = assign.node "m.partial" local because "partial results of m" : memref<3072x768xf32>
+// CHECK-NEXT:    loops.nest "m.partial" (o = 3072, i = 768) {
+// CHECK-NEXT:      %[[S:.*]] = loops.reduce add (b = 8, s = 1024) : f32 {
+// CHECK:           loops.store %[[S]], %[[P]][o, i]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "m" (o = 3072, i = 768) {
+// CHECK-NEXT:      %{{.*}} = loops.load %[[P]][o, i]
