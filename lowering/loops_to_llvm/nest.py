@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from xdsl.dialects.arith import MuliOp
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
@@ -139,7 +140,9 @@ class NestEmitter(TileEmitter):
 
     def scalar(self, op: Operation) -> Tile:
         operands = [self.values[operand] for operand in op.operands]
-        if op.result_types[0] == i32 and any(operand.type.element == "i16" for operand in operands):
+        is_product = isinstance(op, MuliOp) and op.result.type == i32
+        # Factors of i32 in 16 bits are sums of pairs.
+        if is_product and any(operand.type.element == "i16" for operand in operands):
             sums, scale = sorted(operands, key=lambda operand: operand.type.element != "i16")
             return scaled(self, sums, scale)
         return super().scalar(op)
