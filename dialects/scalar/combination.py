@@ -148,8 +148,9 @@ def check_term(term: Term, num_operands: int) -> None:
     """Checks that a term reads every operand, first reads in order, so that its text has them all."""
     order = list(dict.fromkeys(_reads(term)))
     if order != list(range(num_operands)):
+        written = str(term).replace("$", "@a")
         raise VerifyException(
-            f"a term first reads its operands in order, and reads all; {term} does not, of {num_operands}"
+            f"a term first reads its operands in order, and reads all; {written} does not, of {num_operands}"
         )
 
 
@@ -196,8 +197,8 @@ def print_combination(
 
 
 def print_as_built(printer: Printer, term: Term, operands: Sequence[SSAValue]) -> None:
-    """`mul(%w, %x)`; or `lt(@a1, @a0) of (%x, %x)`, where a value stands for several operands and names of
-    values alone would not say which of them is read.
+    """`mul(%w, %x)`; or `sub(@a0, mul(@a1, @a0)) of (%x, %x)`, where a value stands for several operands and
+    names of values alone would not say which of them is read.
     """
     if len(set(operands)) == len(operands) or [*_reads(term)] == [*range(len(operands))]:
         print_combination(printer, term, operands, (), bare=True)

@@ -60,7 +60,7 @@ class RoutineWriter(TextLines):
 
     def write(self, name: str, steps: Sequence[Call | RepeatOp]) -> str:
         """The function of a routine. Its name is none of a function of the C library."""
-        self.addresses()
+        self.addresses({node for step in steps for node in step.nodes})
         layout = self.slots.layout
         fields = c_names(layout.indices)
         used = {index for step in steps for index in self.used_indices(step)}
@@ -83,17 +83,19 @@ class RoutineWriter(TextLines):
     def node(self, node: SSAValue) -> str:
         return self.variables.of(node, declaration(node).label.data)
 
-    def addresses(self) -> None:
+    def addresses(self, used: Collection[SSAValue]) -> None:
         """Declares the addresses of the nodes that are used."""
         layout = self.slots.layout
         fields = c_names(layout.nodes)
-        if any(slot == layout.arena_slot for slot, _ in self.slots.starts.values()):
+        starts = {node: start for node, start in self.slots.starts.items() if node in used}
+        if any(slot == layout.arena_slot for slot, _ in starts.values()):
             self.line("char *const work = memory->workspace;")
-        for node, (slot, offset) in self.slots.starts.items():
+        if not starts:
+            self.line("(void)memory;")
+        for node, (slot, offset) in starts.items():
             is_local = slot == layout.arena_slot
             place = f"work + {offset}" if is_local else f"memory->{fields[declaration(node).label.data]}"
-            if node.first_use is not None:
-                self.line(f"void *const {self.node(node)} = {place};")
+            self.line(f"void *const {self.node(node)} = {place};")
 
     def used_indices(self, step: Call | RepeatOp) -> Sequence[str]:
         if not isinstance(step, RepeatOp):

@@ -66,6 +66,24 @@ def test_random_nests(texts: list[str]):
     check(texts)
 
 
+@NEEDS_CC
+def test_a_step_without_points_leaves_no_variable():
+    nest = """
+  loops.nest "y" (i = 0) {
+    %a = loops.load %x[i]
+    loops.store %a, %y[i]
+  }"""
+    check(
+        [
+            f"""loops.func @f indices (step = 3, batch = 4) {{
+  %x = assign.node "x" constant : memref<4xf32>
+  %y = assign.node "y" on_device : memref<4xf32>{body}
+}}"""
+            for body in (nest, "")
+        ]
+    )
+
+
 def model(ctx: oc.Context) -> dict[str, Any]:
     """A training step with random numbers, ids, a loop with a flag, numbers of 16 bits and many rows."""
     rng, n = np.random.default_rng(0), oc.index("n", 3)

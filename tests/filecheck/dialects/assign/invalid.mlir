@@ -182,7 +182,7 @@ assign.routine @r {
   "assign.accum"(%x, %x) <{term = #assign.term<@a1>, lhs_map = #assign.map<[i]>, rhs_maps = [#assign.map<[i]>], space = #assign.space<(i = 4)>}> : (memref<4xf32>, memref<4xf32>) -> ()
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: a term first reads its operands in order, and reads all; $1 does not, of 1
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: a term first reads its operands in order, and reads all; @a1 does not, of 1
 
 // -----
 
