@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
 from typing import TypeAlias
 
@@ -13,23 +13,31 @@ from ocannl.dialects.index.linear import Linear, Map, has_position
 Point: TypeAlias = dict[str, int]
 
 
-def check_own_reads(stored: Map, loaded: Map, space: Mapping[str, int]) -> None:
-    """Raises `VerifyException` where a point reads an element that another point stores: the result would
-    depend on their order.
+def check_own_reads(
+    stored: Map,
+    other: Map,
+    space: Mapping[str, int],
+    apart: Collection[str] | None = None,
+    does: str = "reads",
+) -> None:
+    """Raises `VerifyException` where a point reads, or sets, an element that another point stores: the result
+    would depend on their order. Points are told apart by the variables `apart`, or by those of the store.
     """
-    found = dependent_points(stored, loaded, space)
+    found = dependent_points(stored, other, space, apart)
     if found is None:
         return
     writer, reader = (", ".join(f"{name} = {value}" for name, value in point.items()) for point in found)
+    way = ": read a copy of the node" if does == "reads" else ""
     raise VerifyException(
-        f"the point {reader} reads an element that the point {writer} sets, and points have no order: "
-        "read a copy of the node"
+        f"the point {reader} {does} an element that the point {writer} sets, and points have no order{way}"
     )
 
 
-def dependent_points(stored: Map, loaded: Map, space: Mapping[str, int]) -> tuple[Point, Point] | None:
+def dependent_points(
+    stored: Map, loaded: Map, space: Mapping[str, int], apart: Collection[str] | None = None
+) -> tuple[Point, Point] | None:
     """Two points of which the first stores an element that the second reads, if there are such among the
-    corners of the space and what is beside them. Points are told apart by the variables of the store.
+    corners of the space and what is beside them.
     """
     if any(map(has_position, (*stored, *loaded))) or 0 in space.values() or len(stored) != len(loaded):
         return None
@@ -39,8 +47,9 @@ def dependent_points(stored: Map, loaded: Map, space: Mapping[str, int]) -> tupl
     ]
     if not all(difference.is_constant for difference in differences):
         return None
-    own = [name for index in stored for name in index.names if name in space]
     names = [name for index in (*stored, *loaded) for name in index.names if name in space]
+    written = dict.fromkeys(name for index in stored for name in index.names if name in space)
+    own = [name for name in written if apart is None or name in apart]
     for reader in _corners(space, names):
         cells = [
             _inside(load, space).substitute(_constants(reader)).constant + difference.constant
@@ -48,7 +57,7 @@ def dependent_points(stored: Map, loaded: Map, space: Mapping[str, int]) -> tupl
         ]
         writer = _solved([_inside(index, space) for index in stored], cells, space)
         if writer is not None and any(writer[name] != reader[name] for name in own):
-            return writer, {name: reader[name] for name in own}
+            return {name: writer[name] for name in own}, {name: reader[name] for name in own}
     return None
 
 

@@ -39,6 +39,7 @@ from ocannl.dialects.ir.op_helpers import (
 )
 from ocannl.dialects.loops.arena import check_arena
 from ocannl.dialects.loops.dot_checks import check_dot
+from ocannl.dialects.loops.points import check_points
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.dialects.loops.schedule_checks import (
     check_merged,
@@ -210,6 +211,7 @@ class GroupOp(ScheduledOp):
                 raise VerifyException(
                     f"node {op.label.data!r} lives inside a point of the group: it is local, without a place"
                 )
+        check_points(self, {node.result for node in self.nodes}, self.nests)
 
     def _verify_schedule(self, schedule: Schedule) -> None:
         if schedule != Schedule(parallel=schedule.parallel):

@@ -177,9 +177,10 @@ class StoreOp(OwnOperation):
     def _verify_reads_of_points(self, nest: Operation) -> None:
         outside = scope_sizes(nest).keys()
         for load in nest.walk():
-            if isinstance(load, LoadOp) and load.node == self.node:
+            if isinstance(load, LoadOp | StoreOp) and load.node == self.node and load is not self:
                 space = {name: size for name, size in scope_sizes(load).items() if name not in outside}
-                check_own_reads(self.indices.data, load.indices.data, space)
+                does = "reads" if isinstance(load, LoadOp) else "sets"
+                check_own_reads(self.indices.data, load.indices.data, space, does=does)
 
 
 def print_access(printer: Printer, op: LoadOp | StoreOp) -> None:

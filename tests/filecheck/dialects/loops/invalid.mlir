@@ -1033,3 +1033,38 @@ loops.func @f attributes {arena = 64 : i64} {
 }
 
 // CHECK: `loops.func`: nodes 'a' and 'b' share bytes of the arena, and are in use at the same time
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" constant : memref<10xf32>
+  %y = assign.node "y" on_device : memref<10xf32>
+  loops.nest "y" (i = 10) {
+    %l = loops.load %x[i]
+    loops.store %l, %y[i]
+    loops.store %l, %y[-i + 9]
+  }
+}
+
+// CHECK: `loops.store`: the point i = 0 sets an element that the point i = 9 sets, and points have no order
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<10x4xf32>
+  %y = assign.node "y" on_device : memref<10x4xf32>
+  loops.group "x" (b = 10) {
+    loops.nest "y" (i = 4) {
+      %l = loops.load %x[b, i]
+      loops.store %l, %y[b, i]
+    }
+    loops.nest "x" (i = 4) {
+      %l = loops.load %y[b, -i + 3]
+      %r = loops.load %y[-b + 9, i]
+      %s = arith.addf %l, %r : f32
+      loops.store %s, %x[b, i]
+    }
+  }
+}
+
+// CHECK: `loops.group`: the point b = 0 reads an element that the point b = 9 sets, and points have no order

@@ -42,7 +42,15 @@ IN_A_GROUP = """
     }}
   }}"""
 
-EVERYWHERE = "loops.store %1, %p[b, h, w, c]\nloops.store %1, %p[b, h + 2, w + 2, c]"
+EVERYWHERE = """loops.store %1, %p[b, h, w, c]
+  }
+  loops.nest "p behind" (b = 2, h = 5, w = 6, c = 2) {
+    %1 = loops.load %x[b, h, w, c]
+    loops.store %1, %p[b, h + 2, w + 2, c]
+  }
+  loops.nest "p between" (b = 2, h = 5, w = 6, c = 2) {
+    %1 = loops.load %x[b, h, w, c]
+"""
 
 
 def convolution(
