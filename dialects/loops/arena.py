@@ -48,7 +48,7 @@ def check_apart(func: RoutineOp, placed: Sequence[NodeOp]) -> None:
     """Checks that nodes which are in use at the same time have places that do not overlap."""
     steps: list[Operation] = [op for op in func.body.block.ops if isinstance(op, StepOp)]
     positions = {step: position for position, step in enumerate(steps)}
-    used = [(uses(node.result, positions), node) for node in placed if node.result.first_use is not None]
+    used = [(found, node) for node in placed if (found := uses(node.result, positions))]
     live: list[Live] = []  # by their places, none of which overlap
     ends: list[tuple[int, int, Live]] = []
     for number, (found, node) in enumerate(sorted(used, key=lambda use: min(use[0]))):
@@ -67,7 +67,7 @@ def check_apart(func: RoutineOp, placed: Sequence[NodeOp]) -> None:
 
 
 def uses(node: SSAValue, positions: Mapping[Operation, int]) -> list[int]:
-    """The positions of the steps that touch a node, which are one at least."""
+    """The positions of the steps that touch a node; what is taken out of the function does not count."""
     found: list[int] = []
     for use in node.uses:
         step: Operation | None = use.operation

@@ -74,8 +74,9 @@ def maximum_of(load: LoadOp) -> ReduceOp | None:
     """The reduction of loaded scores to their maximum."""
     (user, *others) = [use.operation for use in load.result.uses]
     reduce = user.parent_op()
-    is_maximum = isinstance(user, YieldOp) and isinstance(reduce, ReduceOp) and reduce.accum.data == "max"
-    return reduce if is_maximum and not others else None
+    if others or not isinstance(user, YieldOp) or not isinstance(reduce, ReduceOp):
+        return None
+    return reduce if reduce.accum.data == "max" else None
 
 
 def exponent_of(load: LoadOp) -> math_dialect.FmaOp | None:
@@ -95,5 +96,6 @@ def number(value: float) -> arith.ConstantOp:
 def constant_of(value: SSAValue) -> float | None:
     """The number that a value of f32 is."""
     op = value.owner
-    is_number = isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr) and value.type == f32
-    return op.value.value.data if is_number else None
+    if not isinstance(op, arith.ConstantOp) or not isinstance(op.value, FloatAttr) or value.type != f32:
+        return None
+    return op.value.value.data
