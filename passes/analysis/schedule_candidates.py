@@ -152,8 +152,9 @@ class Chooser:
         return min(last, chains(accumulators * len(self.facts.inner), self.target))
 
     def candidates(self) -> Iterator[Schedule]:
-        """The tiles to be costed, the plain loops first."""
-        yield Schedule()
+        """The tiles to be costed, the plain loops first, which would transpose element by element."""
+        if not self.transposes():
+            yield Schedule()
         for lanes in self.lanes():
             yield Schedule(lanes=lanes)
             for rows in self.rows(lanes):
@@ -162,6 +163,13 @@ class Chooser:
             for edge in filter(self.has_registers, (TRANSPOSED, self.elements)):
                 if self.crosses(rows, lanes, edge) and self.is_apart(rows, lanes):
                     yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
+
+    def transposes(self) -> bool:
+        """Whether a nest is a copy that is read and written along different loops."""
+        accesses, sizes = self.facts.accesses, self.facts.space
+        along = {name for a in accesses for name, stride in a.strides.items() if stride == 1}
+        is_copy = len(accesses) == 2 and self.dominant is None and not any(a.scattered for a in accesses)
+        return is_copy and len(along) == 2 and all(sizes[name] >= TRANSPOSED for name in along)
 
     def has_registers(self, edge: int) -> bool:
         """Whether a reduction has registers for the accumulators of a square tile."""

@@ -69,3 +69,24 @@ def test_a_matrix_from_memory_is_read_along_its_rows(sizes: dict[str, int]):
     found = tile(sizes, "f32", "j, k")
     assert found.lanes is not None
     assert found.lanes[0] == "k"
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "znver4"])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_matrices_are_transposed_in_registers(cpu: str, element: str):
+    text = f"""
+loops.func @transposed {{
+  %x = assign.node "x" on_device : memref<64x512x{element}>
+  %y = assign.node "y" on_device : memref<512x64x{element}>
+  loops.nest "y" (i = 512, k = 64) {{
+    %xv = loops.load %x[k, i]
+    loops.store %xv, %y[i, k]
+  }}
+}}"""
+    (nest,) = nests(the_func(parse_module(text)))
+    chooser = Chooser.of(nest, processor(cpu))
+    assert chooser is not None
+    found = chooser.best()[1].schedule
+    assert found.rows is not None
+    assert found.lanes is not None
+    assert found.rows[1] == found.lanes[1]
