@@ -29,6 +29,9 @@ REVERSED = slice(None, None, -1)
 # What is longer is accumulated in blocks: of the first of these sizes that divides it.
 SHORT, BLOCKS = 64, (16, 8, 12, 10, 20, 25, 15, 9)
 
+DIRECT = {"add": 0, "mul": 1}
+"""Accumulations that are made anew for each element of a block, with their neutral elements."""
+
 
 @dataclass(frozen=True, slots=True)
 class Along:
@@ -81,7 +84,9 @@ class Along:
             [whole.value],
             [("place", Dim(block))],
         )
-        inside = Along(split, apart, "place", block).doubled(accum, combine)
+        parts = Along(split, apart, "place", block)
+        is_direct = accum == combine and accum in DIRECT
+        inside = parts.direct(accum) if is_direct else parts.doubled(accum, combine)
         blocks = self.with_axis("block")
         last = apart.with_axes({"place": (str(block - 1),)})
         ends = spec_apply(f"{last} => {blocks}", accum, "mul", [inside], [])
@@ -91,6 +96,13 @@ class Along:
         found = apply(term, operands, logic=f"{blocks}; {apart} => {apart}")
         merged = spec_apply(f"{apart} => {self.with_axis('block&place')}", accum, "mul", [found], [])
         return replace(whole, value=merged).first(self.size, accum)
+
+    def direct(self, accum: str) -> Value:
+        """Each accumulated by itself: a vector of elements adds each one before them, or the neutral one."""
+        term = App("where", (App("le", (Arg(1), Arg(2))), Arg(0), Const(DIRECT[accum])))
+        numbers = positions(Dim(self.size))
+        logic = f"{self.slot}; {self.name},; last, => {self.with_axis('last')}"
+        return apply(term, [self.value, numbers, numbers], logic=logic, accum=accum)
 
     def doubled(self, accum: str, combine: str) -> Value:
         """By elements 1, 2, 4, ... apart (Hillis and Steele, "Data parallel algorithms", 1986)."""

@@ -322,6 +322,14 @@ def test_running_sums_keep_infinities_behind_their_place_and_integers_their_dtyp
     np.testing.assert_array_equal(found, np.cumsum(counts))
 
 
+@pytest.mark.parametrize(("name", "accum"), [("cumsum", "add"), ("cumprod", "mul")])
+def test_blocks_of_running_sums_are_made_by_one_nest(name: str, accum: str):
+    """Steps by elements 1, 2, 4 and 8 apart write each block five times."""
+    text = FUNCTIONS[name][0](oc.data(array_of(2, 128)), 1).forward.ir("inline-nodes")
+    assert text.count("loops.nest") < 12
+    assert f"loops.reduce {accum} (place = 16)" in text
+
+
 def test_the_additions_of_running_sums_grow_with_their_number_alone():
     counts: list[float] = []
     for size in (2**12, 2**16):
