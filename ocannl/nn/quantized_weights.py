@@ -23,6 +23,9 @@ from ocannl.nn.row_products import (
 )
 from ocannl.program import graph
 
+FEW = 3
+"""The rows of activations for which weights are decoded in registers, once for each; more would be lanes."""
+
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = Callable[..., oc.Tensor]
 Kept: TypeAlias = Mapping[str, oc.Tensor]
@@ -206,7 +209,7 @@ class Layout:
 
     def _product(self, kept: Kept, x: oc.Tensor) -> oc.Tensor:
         """The product in f32."""
-        if not _is_row(x):
+        if not _has_few_rows(x):
             return self._value(kept, "{} -> ..o..") @ self._split(x)
         if self.format.row_of_floats:
             return self.format.row(kept, Activations(self._split(x), self.lead))
@@ -216,7 +219,7 @@ class Layout:
         """The product with activations in integers."""
         form, activations = self.format, Activations(self._split(x), self.lead)
         numbers = activations.rounded(form.axes, form.blocks)
-        if _is_row(x) and self.in_words:
+        if _has_few_rows(x) and self.in_words:
             return form.row(kept, numbers)
         if form.rows is not None:
             return form.rows(kept, numbers)
@@ -278,12 +281,12 @@ class Layout:
         return self._row(["&".join(self.format.axes)])
 
 
-def _is_row(x: oc.Tensor) -> bool:
-    """Whether each weight is multiplied once, so that its value needs no memory."""
+def _has_few_rows(x: oc.Tensor) -> bool:
+    """Whether each weight is multiplied a few times only, so that its value needs no memory."""
     if is_in_cell(x):
         return False
     oc.infer(x)
-    return prod(graph.known_shape(x.ir_value).batch.sizes) == 1
+    return prod(graph.known_shape(x.ir_value).batch.sizes) <= FEW
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ def arrays(block: oc.Block[..., Any]) -> dict[str, Array]:
     return {name.rpartition(".")[2]: ctx[node] for name, node in block.state.items() if ".w." in name}
 
 
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, 3, 4])
 @pytest.mark.parametrize("kind", FORMATS)
 def test_products_are_those_of_the_decoded_weights(kind: str, rows: int):
     layer = nn.linear(in_dim=[2, 256], out_dim=[3, 5])
