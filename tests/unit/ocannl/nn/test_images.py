@@ -26,6 +26,26 @@ def test_against_torch(case: Case):
     case.check_torch()
 
 
+def test_a_spectral_norm_moves_after_the_gradients_of_its_loss():
+    """In code, and in a function that returns the loss."""
+    block, x = nn.spectral_norm(nn.linear(out_dim=3)), np.arange(8, dtype=np.float32).reshape(2, 4) / 8
+    ctx = oc.Context.cpu(threads=1)
+    w, v = block.params["linear.w"], block.state["spectral_norm.v"]
+
+    @oc.function(ctx=ctx)
+    def step(x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        loss = nn.mse(block(x), 1.0)
+        train.grad_update(loss)
+        return loss, w.grad
+
+    given = nn.mse(block(oc.data(x)), 1.0)
+    ctx.init_params(given)
+    before, wanted = np.array(ctx[v]), (ctx[given], ctx[oc.grad(given, w)])
+    for found, value in zip(step(x), wanted, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-5)
+    assert not np.array_equal(ctx[v], before)
+
+
 def test_spectral_norm_is_a_power_iteration():
     """Each training step is one step of it; applying the block is none."""
     with oc.precision(np.float64):
