@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
@@ -10,7 +12,7 @@ from ocannl.program.dtypes import SMALL_SCALARS
 from ocannl.program.errors import ArgumentError
 from ocannl.program.mistakes.no_tensor import no_tensor
 
-Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
+Number: TypeAlias = int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]
 
 
 def is_number(value: object) -> TypeGuard[Number]:
@@ -18,7 +20,7 @@ def is_number(value: object) -> TypeGuard[Number]:
     if isinstance(value, np.generic | np.ndarray):
         dtype = np.dtype(cast("Any", value).dtype)
         return value.ndim == 0 and (dtype.type in SMALL_SCALARS or dtype.kind in "biuf")
-    return isinstance(value, (int, float, *SMALL_SCALARS))
+    return isinstance(value, (int, float, Fraction, Decimal, *SMALL_SCALARS))
 
 
 def is_truth(value: object) -> bool:
@@ -40,7 +42,9 @@ def number(value: Number) -> int | float:
     is_whole = isinstance(value, int) or getattr(value, "dtype", np.dtype(float)).kind in "iub"
     if is_whole and -(2**63) <= int(value) < 2**63:
         return int(value)
+    # A decimal that is too large is infinite as a float, and a fraction an error.
+    exact = Fraction(value) if isinstance(value, Decimal) and value.is_finite() else value
     try:
-        return float(value)
+        return float(exact)
     except OverflowError:
         raise ArgumentError("a number in an expression is at most 1.8e308") from None

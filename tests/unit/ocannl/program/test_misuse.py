@@ -7,6 +7,7 @@ import pickle
 import re
 import traceback
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,7 @@ def test_sizes_are_integers_of_any_kind():
         (lambda: ANY.einsum("a=>a", oc.data([1.0]), a=[2]), oc.SpecError, "is fixed by an integer"),
         (lambda: ANY.einsum("a=>a", oc.data([1.0]), a=ANY_TYPE), oc.SpecError, "is fixed by an integer"),
         (lambda: oc.data([1.0]) + 10**400, oc.ArgumentError, "is at most 1.8e308"),
+        (lambda: oc.data([1.0]) + Decimal(10) ** 400, oc.ArgumentError, "is at most 1.8e308"),
         (lambda: oc.constant(10**400), oc.ArgumentError, "is at most 1.8e308"),
         (lambda: round(oc.data([1.0]), 2), oc.ArgumentError, "rounding is to whole numbers"),
         (

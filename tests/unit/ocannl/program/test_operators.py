@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -245,3 +247,10 @@ def test_rounding_of_python():
     for rounded, expected in ((round, np.round), (math.floor, np.floor), (math.ceil, np.ceil)):
         found: Any = rounded(x)
         np.testing.assert_array_equal(ctx[found], expected(ctx[x]))
+
+
+def test_exact_numbers_of_python():
+    x = oc.data([2, 4])
+    found = Decimal("0.25") + x * Fraction(1, 2)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.numpy(), [1.25, 2.25])
