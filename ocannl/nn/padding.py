@@ -103,6 +103,8 @@ def _around(amounts: Sequence[Amounts]) -> str:
 
 def _repeated(x: oc.Tensor, amounts: Sequence[Amounts], mode: Mode) -> oc.Tensor:
     lengths = spatial_sizes(x, len(amounts))
+    source, target = (["...", *(f"n{k}" for k in range(len(amounts)))] for _ in range(2))
+    cells, slots, chosen = list[oc.Tensor](), list[str](), list[str]()
     for place, (length, (before, after)) in enumerate(zip(lengths, amounts, strict=True)):
         if not before and not after:
             continue
@@ -111,9 +113,12 @@ def _repeated(x: oc.Tensor, amounts: Sequence[Amounts], mode: Mode) -> oc.Tensor
         if length == 0 < max(before, after):
             raise oc.ShapeError(here("an axis of size 0 has no cells that could be repeated around it"))
         ids = np.pad(np.arange(length), (max(before, 0), max(after, 0)), OF_NUMPY[mode])
-        ids = ids[max(-before, 0) : len(ids) - max(-after, 0)]
-        others = [f"n{k}" for k in range(place + 1, len(amounts))]
-        source, target = ", ".join(["...", "v", *others]), ", ".join(["...", "o", *others])
-        at = oc.data(ids, axes="b", label="cells")
-        x = oc.gather(f"{source} | ..c..; o | => {target} | ..c..", x, at, at="v", out_of_range="drop")
-    return x
+        cells.append(oc.data(ids[max(-before, 0) : len(ids) - max(-after, 0)], axes="b", label="cells"))
+        slots.append(f"o{place} |")
+        chosen.append(f"v{place}")
+        source[place + 1], target[place + 1] = f"v{place}", f"o{place}"
+    if not cells:
+        return x
+    operands = "; ".join([f"{', '.join(source)} | ..c..", *slots])
+    spec = f"{operands} => {', '.join(target)} | ..c.."
+    return oc.gather(spec, x, *cells, at=chosen, out_of_range="drop")

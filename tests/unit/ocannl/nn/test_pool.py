@@ -144,3 +144,9 @@ class TestErrors:
     def test_no_size(self, pool: Any, settings: Any, error: type[Exception]):
         with pytest.raises(error, match=next(iter(settings))):
             pool(**settings)
+
+
+def test_cells_around_two_axes_are_copied_once():
+    """One nest reads all of them, without an image that is padded along one axis."""
+    y = nn.pad([1, (2, 0)], mode="reflect")(oc.data(np.zeros((2, 5, 6, 3), np.float32)))
+    assert y.forward.ir("loops").count("loops.nest") == 1
