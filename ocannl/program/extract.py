@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue, SSAValues
 from xdsl.utils.hints import isa
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.ir.op_helpers import copied, operands_of, operations_of
+from ocannl.dialects.ir.op_helpers import copied, drop_uses, operands_of, operations_of
 from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
@@ -179,11 +179,12 @@ def used_outside(argument: ArgumentOp, ops: Iterable[Operation]) -> str:
 def with_checks(
     statements: Sequence[Operation], ends: Ends
 ) -> tuple[list[Operation], list[IdCheck], list[texpr.TensorOp]]:
-    """Statements, with those that check ids, each before the first that uses its operation; the checks, none
-    again while the ids are the same; and the operations that all of these need, down to `ends`.
+    """Statements, with those that check ids, each before those that use its operation; the checks, none again
+    while the ids are the same; and the operations that all of these need, down to `ends`.
     """
     found: list[Operation] = []
     done: dict[Hashable, IdCheck] = {}
+    made: set[Hashable] = set()
     checks: list[IdCheck] = []
     used: list[texpr.TensorOp] = []
     unchecked, closure = Needed(ends), Needed(ends)
@@ -191,19 +192,34 @@ def with_checks(
     for statement in statements:
         own = [check for op in unchecked.of([statement]) if not ends(op) for check in value_of(op).id_checks]
         new = {check.key: check for check in own if check.key not in done}
+        new = {key: once_more(check) if key in made else check for key, check in new.items()}
+        made.update(new)
         checks += new.values()
         added = [*(check.statement for check in new.values()), statement]
         found += added
         used += closure.of(added)
         done |= new
         written = {*written_by(statement)} if done else set[Key]()
-        if written:
-            done = {
-                key: check
-                for key, check in done.items()
-                if not written & reads_of(values_of(check.statement)[0], reads)
-            }
+        changed = [
+            key for key, check in done.items() if written & reads_of(values_of(check.statement)[0], reads)
+        ]
+        if changed:
+            for key in changed:
+                del done[key]
+            unchecked = Needed(ends)  # what uses these ids again checks them again
     return found, checks, used
+
+
+def once_more(check: IdCheck) -> IdCheck:
+    """A check that is made again, whose result has memory of its own."""
+    (least,) = values_of(check.statement)
+    assert isinstance(least.op, texpr.ApplyOp)
+    op = copied(least.op, {})
+    op.results = SSAValues([OpResult(graph.fresh_type(), op, 0)])
+    statement = texpr.ForwardOp(graph.add(op))
+    op.location, statement.location = least.op.location, check.statement.location
+    drop_uses(statement)
+    return replace(check, statement=statement)
 
 
 def identifier(name: str) -> str:

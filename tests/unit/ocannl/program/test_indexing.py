@@ -288,6 +288,28 @@ def test_ids_of_a_scatter_are_checked():
         _ = oc.Context.cpu(threads=1)[total]
 
 
+@pytest.mark.filterwarnings("ignore:.*is computed again here")
+def test_ids_that_code_changes_are_checked_each_time():
+    """Whether the first or the second of them are wrong; the part that they choose is one expression."""
+    ctx = oc.Context.cpu(threads=1)
+    ids, next_ids = (oc.node(name, output=2, init=0.0, dtype=np.int32) for name in ("ids", "next_ids"))
+    found = [oc.node(name, output=2, init=0.0) for name in ("first", "second")]
+    chosen = oc.data(np.arange(4.0, dtype=np.float32), axes="o", label="x")[ids]
+    with oc.code("twice") as code:
+        found[0][...] = chosen
+        ids[...] = next_ids
+        found[1][...] = chosen
+    step = ctx.compile(code)
+    for first, second, wrong in ((1, 2, None), (300, 2, 300), (1, -7, -7)):
+        ctx[ids], ctx[next_ids] = np.full(2, first), np.full(2, second)
+        if wrong is None:
+            step()
+            assert [ctx[each][0] for each in found] == [first, second]
+            continue
+        with pytest.raises(oc.OcannlError, match=f"the id {wrong} in `ids` is outside of 0 to 3"):
+            step()
+
+
 def test_each_tensor_of_ids_is_checked_with_its_axis():
     x = oc.data(np.ones((2, 3)), axes="oo")
     rows, columns = (oc.data(np.array(ids), axes="b", label=name) for name, ids in (("r", [1]), ("c", [3])))
