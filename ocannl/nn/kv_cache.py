@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import ocannl as oc
+from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.checks import integer
 from ocannl.program.code import computing
 from ocannl.program.dtypes import float_element
+from ocannl.program.indexing.indexed_axes import checked_ids
 
 
 class Attended(NamedTuple):
@@ -65,6 +67,14 @@ class KVCache:
     counts: dict[Hashable, _Count] = field(default_factory=dict[Hashable, _Count], repr=False)
     next_positions: dict[int, oc.Tensor] = field(default_factory=dict[int, oc.Tensor], init=False, repr=False)
     """The next so many positions, once for all layers."""
+    parts: dict[Hashable, tuple[object, ...]] = field(
+        default_factory=dict[Hashable, "tuple[object, ...]"], init=False, repr=False
+    )
+    """The parts of memory that are at them."""
+    masks: dict[Hashable, oc.Tensor] = field(
+        default_factory=dict[Hashable, oc.Tensor], init=False, repr=False
+    )
+    """Which other positions these see."""
 
     def at(self, start: oc.TensorLike, seen: int | None = None) -> KVCache:
         """The same memory where the next position is `start`, of which attention looks at the first `seen`
@@ -121,12 +131,29 @@ class KVCache:
             return Attended(keys, values, seen_mask(positions, count, window))
         if self.at_once is not None and count > self.at_once:
             raise oc.ArgumentError(f"{count} positions at once, of which a cache was made for {self.at_once}")
-        is_ring = room < self.length
-        write(kept, _place(batch, positions % room if is_ring else positions), keys, values)
+        write(kept, self._part(batch, count, room), keys, values)
         seen = self.length if self.seen is None else self.seen
         part = _along(slice(0, min(seen, room)))
-        mask = ring_mask(positions, room, window) if seen > room else seen_mask(positions, seen, window)
-        return Attended(kept.keys[part], kept.values[part], mask)
+        return Attended(kept.keys[part], kept.values[part], self._mask(count, seen, room, window))
+
+    def _part(self, batch: list[int], count: int, room: int) -> tuple[object, ...]:
+        """The part of memory at the next `count` positions, which are checked once for all layers."""
+        key = (*batch, count, room)
+        if key not in self.parts:
+            positions = self.positions(count)
+            place = positions % room if room < self.length else positions
+            checked = oc.Tensor(checked_ids(place.ir_value, self.label, Dim(room)))
+            self.parts[key] = _place(batch, checked)
+        return self.parts[key]
+
+    def _mask(self, count: int, seen: int, room: int, window: int | None) -> oc.Tensor:
+        """Which positions the next `count` see, once for all layers."""
+        key = count, seen, room, window
+        if key not in self.masks:
+            positions = self.positions(count)
+            is_ring = seen > room
+            self.masks[key] = (ring_mask if is_ring else seen_mask)(positions, min(seen, room), window)
+        return self.masks[key]
 
     def _room(self, window: int | None) -> int:
         """How many positions a block has memory for."""

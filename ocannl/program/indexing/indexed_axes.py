@@ -22,7 +22,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import SAME_SHAPE, apply, convert, positions, size_of
 from ocannl.program.indexing.id_checks import IdCheck, least_wrong
 from ocannl.program.location import here
-from ocannl.program.values import Value, label_of
+from ocannl.program.values import Value, label_of, values_of
 
 OUT_OF_RANGE = ("error", "drop", "clamp")
 SCATTERING = ("add", "mul", "max", "min")
@@ -159,7 +159,11 @@ def _clamped(ids: Value, size: DimTerm) -> Value:
 
 
 def checked_ids(ids: Value, place: str, size: DimTerm) -> Value:
-    """The same ids, which are checked when they are used; `place` is what they choose from."""
+    """The same ids, which are checked when they are used; `place` is what they choose from. Those that are
+    checked for as many positions already are given back.
+    """
+    if any(check.key == (*values_of(ids.op), size) for check in ids.id_checks):
+        return ids
     value = apply(Arg(0), [ids], logic=SAME_SHAPE, label="positions")
     value.id_checks = [replace(_check(value, ids, size), place=place)]
     return value

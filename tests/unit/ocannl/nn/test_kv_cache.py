@@ -1,13 +1,16 @@
 """Attention with a cache of keys and values, against attention to all positions at once."""
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import ocannl as oc
 from ocannl import nn
+from ocannl.program.indexing.id_checks import least_wrong
 
+LEAST = "ocannl.program.indexing.indexed_axes.least_wrong"
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(2, 9, 8)).astype(np.float32)
 
@@ -62,6 +65,20 @@ def test_sequences_may_be_at_different_positions_with_a_window():
             assert np.flatnonzero(mask[row, query]).tolist() == seen
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(values, wanted)
+
+
+def test_blocks_at_the_same_positions_check_them_once():
+    cache = nn.kv_cache(length=3).at(oc.node("start", output=[], init=3.0, dtype=np.int32))
+    first, second = attention(cache=cache), attention(cache=cache)
+    with oc.code("step") as code, patch(LEAST, wraps=least_wrong) as made:
+        read = second(first(oc.data(X[:, :1], axes="bbo", label="x")))
+    assert made.call_count == 1
+    ctx = oc.Context.cpu(threads=1)
+    code += oc.forward(read)
+    step = ctx.compile(code)
+    ctx.init_params(code)
+    with pytest.raises(oc.OcannlError, match=r"in `cache`, the id 3 .* is outside of 0 to 2"):
+        step()
 
 
 def test_a_full_cache_raises():
