@@ -59,7 +59,7 @@ class Version:
     anyway.
 
     `copies` are nests that only copy it to another node. `repeated` tells that a reduction reads it more
-    often than it is computed.
+    often than it is computed, and `in_batch` that products within a batch are made of it, as attention's are.
     """
 
     points: int
@@ -67,6 +67,7 @@ class Version:
     copies: list[Version] = field(default_factory=list["Version"])
     kept: bool = True
     repeated: bool = False
+    in_batch: bool = False
 
     @property
     def readers(self) -> int:
@@ -172,7 +173,8 @@ def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp, large: int
     is_large = (
         0 < large <= math.prod(memref_shape(definition.store.node)) * element_bytes(definition.store.node)
     )
-    return is_large and not version.is_stored and cost.arrays <= 1 and cost.operations <= ONE_FUNCTION
+    is_kept = version.is_stored or version.in_batch
+    return is_large and not is_kept and cost.arrays <= 1 and cost.operations <= ONE_FUNCTION
 
 
 def why_inlined(definition: Producer) -> str:
@@ -252,6 +254,36 @@ def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
     return versions
 
 
+def mark_batches(versions: dict[tuple[NestOp, SSAValue], Version]) -> None:
+    """Finds what products within a batch sum up, itself or as what nests make of it, point by point."""
+    made: dict[NestOp, list[Version]] = {}
+    for (nest, _), version in versions.items():
+        made.setdefault(nest, []).append(version)
+    for (_, node), version in reversed(versions.items()):
+        version.in_batch = any(copy.in_batch for copy in version.copies) or any(
+            any(later.in_batch for later in made.get(nest, ()) if later.points == version.points)
+            or any(
+                is_in_batch(op)
+                for op in operations(nest.body.block)
+                if isinstance(op, LoadOp) and op.node == node
+            )
+            for nest, _ in version.sites
+        )
+
+
+def is_in_batch(load: LoadOp) -> bool:
+    """Whether products with an array are summed up that has axes of the result in common with what is loaded,
+    and axes of its own, as the values have for which attention has weights.
+    """
+    reduction, own = load.parent_op(), names_in(load.indices.data)
+    if not isinstance(reduction, ReduceOp):
+        return False
+    summed = set(reduction.space.names)
+    loads = [op for op in operations(reduction.body.block) if isinstance(op, LoadOp)]
+    others = [names_in(op.indices.data) for op in loads]
+    return any((own & other) - summed and own & other & summed and other - own for other in others)
+
+
 def is_local_copy(ops: Sequence[Operation]) -> bool:
     """Whether a nest does nothing but load a value and store it to a local node."""
     return len(ops) == 2 and isinstance(ops[1], StoreOp) and node_mode(ops[1].node) == "local"
@@ -263,6 +295,8 @@ class Inliner:
     def __init__(self, func: FuncOp, large: int) -> None:
         self.func, self.large = func, large
         self.versions = versions_of(func)
+        if large:
+            mark_batches(self.versions)
         self.definitions: dict[SSAValue, Producer] = {}
         self.writes: dict[SSAValue, int] = {}
         self.inlined: dict[SSAValue, str] = {}
@@ -398,8 +432,8 @@ class InlineNodesPass(ModulePass):
     bodies and reductions only at their only reader, and if they are evaluated no more often than before.
 
     Attributes:
-        large: functions of one array are computed by all readers, where as many bytes would be stored; 0 for
-            never.
+        large: functions of one array are computed by all readers, where as many bytes would be stored, but
+            weights of attention, which `online-softmax` looks for; 0 for never.
     """
 
     name = "inline-nodes"

@@ -90,3 +90,12 @@ def test_what_the_assembler_says():
     module = parse_module(step.ir("kernels"))
     for arch in ("sm_80", "sm_90a"):
         assert not any(found.spilled for found in kernel_resources(module, arch))
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_scores_that_no_cache_holds_are_kept_nowhere(element: str) -> None:
+    """Readers of large exponentials compute these themselves, but for attention's."""
+    dtype = DTYPES.get(element, np.dtype(np.float32))
+    values = [np.broadcast_to(np.zeros((), dtype), (2, 4096, 4, 64)) for _ in range(3)]
+    step = oc.Context.cuda(arch="sm_90a", tf32=True).compile(oc.forward(causal(values)), name="attention")
+    assert len(step.schedule().splitlines()) == 2  # a title, and one kernel
