@@ -102,6 +102,7 @@ class Overlapping:
         self.touched = [NestNodes.of(step) for step in self.steps]
         self.followers = followers(self.touched)
         keep_messages_in_place(self.steps, self.followers)
+        keep_fills_late(self.touched, self.followers)
         self.waiting = Counter(later for found in self.followers for later in found)
         self.is_start = [is_phase(step, START) for step in self.steps]
         self.is_wait = [is_phase(step, WAIT) for step in self.steps]
@@ -214,6 +215,21 @@ def keep_messages_in_place(steps: Sequence[Step], followers: Sequence[set[int]])
             continue
         for earlier in before:
             followers[earlier].add(at)
+
+
+def keep_fills_late(touched: Sequence[NestNodes], followers: Sequence[set[int]]) -> None:
+    """Lets steps that only set local memory, as to zero, wait for all else that its first user needs: they
+    are no work worth taking that memory for long.
+    """
+    fills = {at for at, own in enumerate(touched) if not own.loaded and [*own.stored] == own.local != []}
+    needed: dict[int, list[int]] = {min(followers[at]): [] for at in fills if followers[at]}
+    for at, later in enumerate(followers):
+        for user in later & needed.keys() if at not in fills else ():
+            needed[user].append(at)
+    for at in fills:
+        for earlier in needed[min(followers[at])] if followers[at] else ():
+            if earlier < at:
+                followers[earlier].add(at)
 
 
 def is_phase(step: Step, phase: str) -> bool:

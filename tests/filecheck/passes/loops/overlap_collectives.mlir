@@ -140,3 +140,35 @@ loops.func @messages mesh (stage = 2, data = 2) {
     loops.store %0, %h[i]
   }
 }
+
+// -----
+
+// What is set to zero takes memory, and would be no work to wait with: it is set when its reader has all else.
+// CHECK-LABEL: loops.func @fills
+// CHECK:         loops.collective start all_gather %rows from %x over "data"
+// CHECK-NEXT:    loops.collective wait all_gather %rows from %x over "data"
+// CHECK-NEXT:    loops.nest "y"
+// CHECK:         loops.nest "zeros"
+// CHECK:         loops.nest "z"
+loops.func @fills mesh (data = 2) {
+  %x = assign.node "x" constant because "data" : memref<64xf32>
+  %rows = assign.node "rows" local because "of a collective" : memref<2x64xf32>
+  %y = assign.node "y" local because "intermediate value" : memref<64xf32>
+  %zeros = assign.node "zeros" local because "partial results of z" : memref<64xf32>
+  %z = assign.node "z" on_device because "gradient" : memref<64xf32>
+  loops.collective all_gather %rows from %x over "data"
+  loops.nest "y" (i = 64) {
+    %0 = loops.load %rows[0, i]
+    loops.store %0, %y[i]
+  }
+  loops.nest "zeros" (i = 64) {
+    %1 = arith.constant 0.0 : f32
+    loops.store %1, %zeros[i]
+  }
+  loops.nest "z" (i = 64) {
+    %2 = loops.load %zeros[i]
+    %3 = loops.load %y[i]
+    %4 = arith.addf %2, %3 : f32
+    loops.store %4, %z[i]
+  }
+}
