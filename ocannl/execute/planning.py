@@ -16,8 +16,12 @@ from ocannl.lowering.pipelines import WithOptions, for_target, passes_until, run
 from ocannl.passes.analysis.nests import uncalled
 from ocannl.passes.analysis.roofline import StepWork, works_of
 from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
+from ocannl.passes.loops.peel_borders import PeelBordersPass
 from ocannl.passes.loops.rematerialize import RematerializePass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.passes.loops.winograd.winograd import WinogradPass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
 from ocannl.passes.texpr.partition.asked_axes import check_axes
 from ocannl.passes.texpr.split_stages.split_stages import SplitStagesPass
@@ -30,6 +34,8 @@ from ocannl.runtime.host.processor import chosen_target
 
 PIPELINE = "cpu"
 """The pipeline of programs that run on meshes."""
+OF_ONE_PROCESSOR = (WinogradPass, SchedulePass, PeelBordersPass, NontemporalStoresPass)
+"""Passes that copy operands for the instructions of the processor at hand, which is not the machine's."""
 
 
 class WithCode(Protocol):
@@ -81,7 +87,11 @@ class _Planning:
         self.program.routine.set_mesh(mesh.program_axes)
         # All layers are counted; small exchanges are shared within each, as where layers are folded.
         keeping = WithOptions(FoldLayersPass, (("keep", True),))
-        passes = [keeping if p is FoldLayersPass else p for p in passes_until(PIPELINE, "loops")]
+        passes = [
+            keeping if p is FoldLayersPass else p
+            for p in passes_until(PIPELINE, "loops")
+            if p not in OF_ONE_PROCESSOR
+        ]
         run_passes(
             self.program.module,
             for_target(passes, chosen_target(None, DEFAULT_TARGET)),
