@@ -17,6 +17,7 @@ from ocannl import nn
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp
+from ocannl.nn.attention import SEEN
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.runtime.cuda.ptx import kernel_resources
 from ocannl.runtime.cuda.ptxas import find_ptxas
@@ -99,3 +100,25 @@ def test_scores_that_no_cache_holds_are_kept_nowhere(element: str) -> None:
     values = [np.broadcast_to(np.zeros((), dtype), (2, 4096, 4, 64)) for _ in range(3)]
     step = oc.Context.cuda(arch="sm_90a", tf32=True).compile(oc.forward(causal(values)), name="attention")
     assert len(step.schedule().splitlines()) == 2  # a title, and one kernel
+
+
+@pytest.mark.parametrize("added", [False, True], ids=["chosen", "added"])
+def test_rows_that_have_seen_only_masked_scores(added: bool) -> None:
+    """Masked scores are large, so that their products with a factor are rounded by much more than 1."""
+    q, k, v = (
+        oc.data(array, axes="bboo", label=label) for label, array in zip("qkv", operands("bf16"), strict=True)
+    )
+    at, other = np.indices((LENGTH, LENGTH))
+    seen = (other > at - 60) & (other <= at) & (other >= 70)
+    if added:
+        mask = oc.data(
+            np.where(seen, 0, np.finfo(np.float32).min).astype(np.float32), axes="bi", label="mask"
+        )
+        y = nn.dot_product_attention(q, k, v, weights_of=lambda scores: nn.softmax(spec=SEEN)(scores + mask))
+    else:
+        y = nn.dot_product_attention(q, k, v, oc.data(seen, axes="bi", label="seen"), scale=0.221)
+    found = list[Array]()
+    for ctx in (oc.Context.emulated_gpu(check=True, arch="sm_90a"), oc.Context.cpu(threads=1)):
+        ctx.compile(oc.forward(y), name="attention")()
+        found.append(np.asarray(ctx[y]).astype(np.float64))
+    np.testing.assert_allclose(*found, rtol=0.02, atol=0.02)
