@@ -167,7 +167,7 @@ class Chooser:
     def transposes(self) -> bool:
         """Whether a nest is a copy that is read and written along different loops."""
         accesses, sizes = self.facts.accesses, self.facts.space
-        along = {name for a in accesses for name, stride in a.strides.items() if stride == 1}
+        along = {name for a in accesses for name in sizes if a.strides.get(name) == 1}
         is_copy = len(accesses) == 2 and self.dominant is None and not any(a.scattered for a in accesses)
         return is_copy and len(along) == 2 and all(sizes[name] >= TRANSPOSED for name in along)
 
