@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FixedBitwidthType, Float32Type, Float64Type, MemRefType, ModuleOp
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    FixedBitwidthType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    MemRefType,
+    ModuleOp,
+)
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, SpaceAttr, identity_map
-from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import (
     BYTES_A_CYCLE,
@@ -50,7 +58,6 @@ TENSOR_TILES, SMALL_TENSOR_TILE = (
     64 * 128,
 )
 TENSOR_MULTIPLICATIONS, TENSOR_DEPTH, TENSOR_STEP_CYCLES, BLOCK_CYCLES = 1600, 64, 200, 3000
-HALF_BYTES = 2
 # The operations of a nest with a long formula.
 LONG_FORMULA = 32
 # Sums along rows are split if there would be fewer blocks than these, each reading so much; others if that
@@ -137,7 +144,9 @@ def is_optimizer_step(nest: NestOp) -> bool:
 
 
 def is_of_halves(found: Contraction) -> bool:
-    return {element_bytes(load.node) for load in (found.left, found.right)} == {HALF_BYTES}
+    """Whether tensor cores multiply the operands, floats of 16 bits of one type."""
+    types = {type(element_type(load.node)) for load in (found.left, found.right)}
+    return types in ({BFloat16Type}, {Float16Type})
 
 
 def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:

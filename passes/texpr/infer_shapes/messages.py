@@ -81,7 +81,10 @@ def _missing_range(origin: Operation) -> ShapeError:
     for user in (use.operation for use in positions.uses):
         if isinstance(user, ApplyOp) and user.logic is not None and "=>" in user.logic.data:
             slot = parse_spec(user.logic.data).operands[list(user.args).index(positions)]
-            name = ", ".join(str(axis) for row in slot.rows for axis in row.axes)
+            names = [str(axis) for row in slot.rows for axis in row.axes]
+            if len(names) != 1 or not names[0].isidentifier():
+                continue
+            name = names[0]
             message = (
                 f"nothing determines the size of `{name}`, an axis of `{describe(user)}`: give it, as in "
                 f"{name}=16, or use the result with something of known size"
