@@ -22,7 +22,8 @@ class DebuggedModule:
 
     def __init__(self, object_code: bytes, target: TargetDescription) -> None:
         empty = parse_llvm(llvm_target(target))
-        self._engine = llvm.create_mcjit_compiler(empty, new_target_machine(target))
+        # One allocation has all sections: in a full address space, others are too far apart for each other.
+        self._engine = llvm.create_mcjit_compiler(empty, new_target_machine(target), use_lmm=True)
         self._engine.enable_jit_events()
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_code))
         self._engine.finalize_object()
