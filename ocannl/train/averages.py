@@ -23,11 +23,13 @@ def even(averages: Averages, trained: Iterable[oc.Tensor], counts: StepCounts, w
     """Code of means of the values after some steps (stochastic weight averaging, Izmailov et al.,
     2018): from a first one on, in an interval. Before that, the averages are the values.
     """
-    (start, interval), averaged = when, counts.counter("averaged")
+    start, interval = when
     since = counts.together() - 1 - start
     is_due = (since >= 0) * oc.eq(since % interval, 0)
-    averaged += is_due
-    for p in trained:
+    numbers = {p: counts.counter_of(p, "averaged") for p in trained}
+    for averaged in dict.fromkeys(numbers.values()):
+        averaged += is_due
+    for p, averaged in numbers.items():
         average = averages[p]
         mean = average + oc.where(is_due, (p - average) / oc.maximum(averaged, 1), 0.0)
         average[...] = oc.where(averaged <= 0, p, mean)

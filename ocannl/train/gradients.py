@@ -14,9 +14,10 @@ def grad_update(loss: oc.Tensor) -> oc.Code:
 
 def scaled_gradients(loss: oc.Tensor, scale: float) -> oc.Code:
     """`grad_update` of a loss times a number."""
+    forward = oc.forward(loss)
     gradients = loss.zero_grads + oc.set(loss.grad, scale) + loss.backprop
     # Updates may write what the loss was computed from: gradients are those of before.
-    code = oc.forward(loss) + gradients + oc.updates(loss)
+    code = forward + gradients + oc.updates(loss)
     return oc.block_comment(f"{loss.label} gradient update", code)
 
 

@@ -25,7 +25,7 @@ from ocannl.train.options import Common, LearningRate, check_option
 from ocannl.train.plateau import Plateau
 from ocannl.train.recipes import trained_params
 from ocannl.train.schedules import Schedule, as_rate
-from ocannl.train.step_counts import StepCounts
+from ocannl.train.step_counts import StepCounts, check_together
 from ocannl.train.update_step import Rule, UpdateStep
 
 MOST_CODES = 16
@@ -49,8 +49,8 @@ class Optimizer(NamesApart):
 
     __slots__ = (
         *("name", "lr", "options", "groups", "clip_norm", "clip_value", "accumulate", "ema", "swa"),
-        *("maximize", "count_each"),
-        *("_rule", "_common", "_scope", "_nodes", "_counted", "_averages", "_again", "__weakref__"),
+        *("maximize", "count_each", "_rule", "_common", "_scope", "_nodes", "_counted", "_summed"),
+        *("_averages", "_again", "__weakref__"),
     )
     in_place_of = OF_OPTIMIZERS
 
@@ -68,6 +68,7 @@ class Optimizer(NamesApart):
         self._scope = oc.scope(common.get("label", name))
         self._nodes: dict[tuple[object, str], oc.Tensor] = {}
         self._counted: set[frozenset[oc.Tensor]] = set()
+        self._summed: set[frozenset[oc.Tensor]] = set()
         """The parameters whose steps are counted together."""
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
         self._again: dict[Hashable, oc.Code] = {}
@@ -178,6 +179,13 @@ class Optimizer(NamesApart):
         gradients: Mapping[str, oc.Tensor],
     ) -> None:
         """Adds gradients up, and updates by the sums in every so many steps."""
+        check_together(
+            trained,
+            self._summed,
+            f"{self.name}, with accumulate={self.accumulate}, adds up gradients of parameters that it trains "
+            "together",
+            "two optimizers train two sets, and one that is made anew begins anew",
+        )
         turn = self._counter("turn", trained)
         sums = {name: self._memory(p, "accumulated") for name, p in trained.items()}
         is_first = oc.eq(turn, 0)

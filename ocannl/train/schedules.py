@@ -43,6 +43,8 @@ def as_rate(lr: Any) -> Any:
     name = getattr(function, "__name__", "partial")
     try:
         signature(function).bind(None)
+    except ValueError:
+        pass  # A function of C may have no signature.
     except TypeError as error:
         raise oc.ArgumentError(
             f"a learning rate is a number, or a function of the step, which is called with that alone; "

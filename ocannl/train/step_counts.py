@@ -25,7 +25,7 @@ class StepCounts:
         own_counter: Callable[[oc.Tensor, str], oc.Tensor],
     ) -> None:
         self._optimizer, self._trained, self._counted = optimizer, trained, counted
-        self._count_each, self._own_counter, self.counter = count_each, own_counter, counter
+        self._count_each, self._own_counter, self._counter = count_each, own_counter, counter
         self._steps = counter("steps")
         self._steps += 1
         self._own: dict[oc.Tensor, oc.Tensor] = {}
@@ -40,11 +40,13 @@ class StepCounts:
     @cached_property
     def _checked(self) -> oc.Tensor:
         if not self._count_each:
-            own = frozenset(self._trained.values())
-            for other in self._counted - {own}:
-                if other & own:
-                    self._refuse(other)
-            self._counted.add(own)
+            check_together(
+                self._trained,
+                self._counted,
+                f"{self._optimizer} counts the steps of parameters that it trains together",
+                f"train.{self._optimizer}(..., count_each=True) counts them for each, so that some may be "
+                "frozen for a while, two optimizers train two sets, and one that is made anew begins anew",
+            )
         return self._steps
 
     def of(self, p: oc.Tensor) -> oc.Tensor:
@@ -56,15 +58,27 @@ class StepCounts:
             self._own[p] += 1
         return self._own[p]
 
-    def _refuse(self, other: frozenset[oc.Tensor]) -> None:
-        apart = [name for name, p in self._trained.items() if p not in other]
-        left_out = sorted(p.label for p in other - {*self._trained.values()})
-        raise oc.ArgumentError(
-            f"{self._optimizer} counts the steps of parameters that it trains together: here "
-            f"{_beside('without', left_out)}{' and ' if apart and left_out else ''}{_beside('with', apart)}, "
-            f"unlike before; train.{self._optimizer}(..., count_each=True) counts them for each, so that "
-            "some may be frozen for a while, and two optimizers train two sets"
-        )
+    def counter_of(self, p: oc.Tensor, name: str) -> oc.Tensor:
+        """A counter of a parameter, or of all that are trained together."""
+        return self._own_counter(p, name) if self._count_each else self._counter(name)
+
+
+def check_together(
+    trained: Mapping[str, oc.Tensor], known: set[frozenset[oc.Tensor]], rule: str, way_out: str
+) -> None:
+    """Adds these parameters to the known sets. Raises `ArgumentError` where some, but not all of them were
+    trained together with others.
+    """
+    own = frozenset(trained.values())
+    for other in known - {own}:
+        if other & own:
+            apart = [name for name, p in trained.items() if p not in other]
+            left_out = sorted(p.label for p in other - own)
+            raise oc.ArgumentError(
+                f"{rule}: here {_beside('without', left_out)}{' and ' if apart and left_out else ''}"
+                f"{_beside('with', apart)}, unlike before; {way_out}"
+            )
+    known.add(own)
 
 
 def _beside(word: str, names: list[str]) -> str:

@@ -44,15 +44,43 @@ def test_each_parameter_counts_its_own_steps():
 def test_steps_that_count_together_are_of_the_same_parameters(make: Any):
     model, optimizer = Model(), make()
     optimizer.step(model.loss)
-    message = r"counts the steps .* here without l.w, unlike before; train.\w+\(..., count_each=True\) counts"
+    message = (
+        r"test_step_counts.py:\d+: \w+ counts the steps .* here without l.w, unlike before; "
+        r"train.\w+\(..., count_each=True\) counts"
+    )
     with pytest.raises(oc.ArgumentError, match=message):
+        optimizer.step(model.loss, [model.b])
+
+
+@pytest.mark.parametrize("whole_first", [True, False])
+def test_each_parameter_counts_what_its_even_average_has(whole_first: bool):
+    model, optimizer = Model(), train.sgd(0.1, count_each=True, swa=0)
+    whole, head = (model.ctx.compile(optimizer.step(model.loss, params)) for params in (None, {"b": model.b}))
+    values: dict[str, list[Any]] = {key: [] for key in START}
+    for step in [whole, whole, head, whole] if whole_first else [head, head, whole]:
+        step()
+        for key, p in (("l.b", model.b), ("l.w", model.w)) if step is whole else (("l.b", model.b),):
+            values[key].append(np.array(model.ctx[p]))
+    wanted = {key: np.mean(found, axis=0) for key, found in values.items()}
+    with optimizer.averaged(model.ctx):
+        close({"l.w": np.array(model.ctx[model.w]), "l.b": np.array(model.ctx[model.b])}, wanted, 1e-12)
+
+
+def test_gradients_that_add_up_are_of_the_same_parameters():
+    model, optimizer = Model(), train.sgd(0.1, accumulate=2, count_each=True)
+    optimizer.step(model.loss)
+    with pytest.raises(
+        oc.ArgumentError, match=r"test_step_counts.py:\d+: sgd, .*here without l.w, unlike before"
+    ):
         optimizer.step(model.loss, [model.b])
 
 
 def test_what_counts_nothing_trains_any_parameters():
     model, optimizer = Model(), train.sgd(0.1, momentum=0.9)
-    found = model.train(optimizer.step(model.loss) + optimizer.step(model.loss, [model.b]), 2)
-    assert np.abs(found["l.b"] - START["l.b"]).max() > 0
+    whole = model.train(optimizer.step(model.loss), 1)
+    found = model.train(optimizer.step(model.loss, [model.b]), 1)
+    assert (found["l.w"] == whole["l.w"]).all()
+    assert np.abs(found["l.b"] - whole["l.b"]).max() > 0
 
 
 def test_a_counter_that_is_set_first_is_of_the_precision_of_parameters():
