@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,12 @@ class Shown:
         return next((size for size in new for end in self.ends if end.startswith(text[-size:])), 0)
 
     def show(self, text: str) -> None:
-        if text.startswith(self.text):
-            print(text.removeprefix(self.text), end="", flush=True)
+        """Prints a text from where it differs from what was printed: later tokens may change characters."""
+        if not self.text.startswith(text):
+            same = sum(
+                1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, self.text, strict=False))
+            )
+            print(text[same:], end="", flush=True)
             self.text = text
 
     def finish(self) -> str:

@@ -90,7 +90,8 @@ def _write(run: Whole, max_new: int, base: int, ends: set[int], stream: Stream |
             lengths += ~ended
             number += 1
             if stream is not None:
-                ended |= stream(last) is True
+                found = stream(last)
+                ended |= isinstance(found, bool | np.bool_) and bool(found)
             ended |= np.array([id in ends for id in last.tolist()], np.bool_)
             if ended.all():
                 break

@@ -201,8 +201,8 @@ def param(
         sample = ExpressionSample(init.tensor())
     elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
         sample = constant_init(contents.item()).sample
-        if hasattr(init, "shape") and not isinstance(init, np.generic):
-            rows = {kind: () if row is None else row for kind, row in rows.items()}
+        if hasattr(init, "shape") and not isinstance(init, np.generic) and input is None and output is None:
+            rows = {**rows, "input": (), "output": ()}
     else:
         sample = ArraySample(unchanging(contents, init))
         if dtype is None and contents.dtype == np.float64 and holds_arrays(init):

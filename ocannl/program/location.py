@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import linecache
 import os
@@ -29,6 +30,7 @@ _FOLDERS = (str(Path(__file__).parents[1]), *(folder for layer in _LAYERS for fo
 _OWN = (
     contextlib.__file__,
     copy.__file__,
+    functools.__file__,
     *(folder + os.sep for folder in np.__path__),
     *(folder + os.sep for folder in _FOLDERS),
 )

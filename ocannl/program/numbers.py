@@ -48,3 +48,5 @@ def number(value: Number) -> int | float:
         return float(exact)
     except OverflowError:
         raise ArgumentError("a number in an expression is at most 1.8e308") from None
+    except ValueError:
+        raise ArgumentError(f"expected a tensor or a number, found {value!r}") from None

@@ -62,6 +62,20 @@ def test_a_text_ends_before_others(new: str, ends: list[str], written: str, caps
     assert written.startswith("".join(printed))
 
 
+def test_characters_that_later_ones_change(capsys: Any):
+    """Some decoders have one character for each byte that is none, until the others come."""
+
+    class Bytes:
+        def decode(self, ids: list[int]) -> str:
+            return bytes(ids).decode(errors="strict" if len(ids) > 3 else "ignore") or "?" * len(ids)
+
+    shown = generate.Shown(Bytes(), [], [])
+    for letter in "\N{EURO SIGN}x".encode():
+        shown([letter])
+    assert shown.finish() == "\N{EURO SIGN}x"
+    assert capsys.readouterr().out.endswith("\N{EURO SIGN}x\n")
+
+
 def test_activations_are_rounded_on_request(tmp_path: Path):
     folder = folder_with_tokenizer(tmp_path / "model")
     options = ["--max-new", "6", "--temperature", "0", "--dtype", "int8", "--activations", "int8"]

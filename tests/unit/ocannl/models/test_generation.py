@@ -87,7 +87,7 @@ def test_ids_are_streamed(model: Any, best: Any):
     oc.generate(model, IDS, max_new=5, temperature=0, stream=seen.append)
     np.testing.assert_array_equal(np.stack(seen, 1), best[:, 6:11])
     two = oc.generate(
-        model, IDS, max_new=5, temperature=0, stream=lambda new: seen.append(new) or len(seen) == 7
+        model, IDS, max_new=5, temperature=0, stream=lambda new: seen.append(new) or np.bool_(len(seen) == 7)
     )
     np.testing.assert_array_equal(two, best[:, :8])
 

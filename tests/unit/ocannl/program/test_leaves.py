@@ -275,3 +275,12 @@ def test_a_layer_starts_at_an_expression():
     ctx.compile(step)()
     assert ctx[layer.w][0, 0] < 2
     np.testing.assert_array_equal(ctx[start], np.eye(3))
+
+
+def test_a_number_leaves_rows_to_layers_and_to_inference():
+    """An array of one number is a parameter of one number only where it is all that is said of that."""
+    x = oc.data(np.ones((4, 3)), axes="bo")
+    y = nn.layer_norm(init=np.array(1.0))(nn.linear(out_dim=2, init=np.array(0.5))(x))
+    oc.infer(y)
+    params = oc.params(y)
+    assert [str(params[name].shape) for name in ("linear.w", "layer_norm.gain")] == ["3->2", "2"]

@@ -254,3 +254,5 @@ def test_exact_numbers_of_python():
     found = Decimal("0.25") + x * Fraction(1, 2)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found.numpy(), [1.25, 2.25])
+    with pytest.raises(oc.ArgumentError, match="found Decimal"):
+        x + Decimal("sNaN")
