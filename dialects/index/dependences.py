@@ -50,6 +50,8 @@ def dependent_points(
     names = [name for index in (*stored, *loaded) for name in index.names if name in space]
     written = dict.fromkeys(name for index in stored for name in index.names if name in space)
     own = [name for name in written if apart is None or name in apart]
+    if not own:
+        return None
     for reader in _corners(space, names):
         cells = [
             _inside(load, space).substitute(_constants(reader)).constant + difference.constant
