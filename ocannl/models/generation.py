@@ -15,6 +15,7 @@ from ocannl.models.sampling import NONE
 from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
 from ocannl.program.checks import flag, integer, number
 from ocannl.program.mistakes.misuse import explained
+from ocannl.program.numbers import is_truth
 
 Stream: TypeAlias = Callable[[Ids], Any]
 Pack: TypeAlias = Callable[[list[list[int]], Ids], Any]
@@ -90,8 +91,8 @@ def _write(run: Whole, max_new: int, base: int, ends: set[int], stream: Stream |
             lengths += ~ended
             number += 1
             if stream is not None:
-                found = stream(last)
-                ended |= isinstance(found, bool | np.bool_) and bool(found)
+                found: object = stream(last)
+                ended |= is_truth(found) and bool(found)
             ended |= np.array([id in ends for id in last.tolist()], np.bool_)
             if ended.all():
                 break
