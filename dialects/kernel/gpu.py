@@ -13,6 +13,8 @@ PROCESSORS = 128
 MULTIPLICATIONS_A_CYCLE, CONCURRENT_BLOCKS = 128, 4
 BYTES_A_CYCLE = 1200
 LAUNCH_CYCLES = 5000
+# Numbers of 16 bits: warpgroups multiply them in any layout, and two of them are in a register.
+HALF_BYTES = 2
 # Registers of a multiprocessor, of 32 bits each.
 REGISTERS = 2**16
 # The architecture with products of warpgroups; no other one runs its code.

@@ -15,7 +15,7 @@ from ocannl.dialects.loops.values import LoadOp, StoreOp
 
 def check_points(group: ScheduledOp, own: Collection[SSAValue], nests: Sequence[ScheduledOp]) -> None:
     """Checks that no point of a group reads or sets an element that another one sets, of a node that is not
-    its `own`.
+    its `own`. A store that all points of a variable do alike is one for them, which are in turn.
     """
     accesses = [
         op for nest in nests for op in nest.walk() if isinstance(op, LoadOp | StoreOp) and op.node not in own

@@ -53,6 +53,11 @@ class Schedule:
         """The variables of the register tile, with its extents along them."""
         return [tile for tile in (self.rows, self.lanes) if tile is not None]
 
+    @property
+    def tile_loops(self) -> list[str]:
+        """The variables of the register tile."""
+        return [name for name, _ in self.tiles]
+
     def tile(self, variable: str) -> int:
         """How many points of a variable are in a register tile."""
         return dict(self.tiles).get(variable, 1)

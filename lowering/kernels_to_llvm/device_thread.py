@@ -16,7 +16,7 @@ from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, MmaOp, WaitProductsOp, async_sum
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
-from ocannl.lowering.kernels.registers import Point, key, points
+from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm import warpgroups
 from ocannl.lowering.kernels_to_llvm.bulk_copies import BulkCopies, assembly, fence
 from ocannl.lowering.kernels_to_llvm.epilogues import epilogue_start, slice_variable
@@ -32,7 +32,7 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
     matrices,
 )
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
-from ocannl.lowering.kernels_to_llvm.quad_stores import QuadStore, four_tiles, quad_store, transposed
+from ocannl.lowering.kernels_to_llvm.quad_stores import four_tiles, piece_of, quad_store, transposed, word_of
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
 from ocannl.lowering.kernels_to_llvm.thread_values import SLOT
 from ocannl.lowering.kernels_to_llvm.totals import totals
@@ -48,7 +48,7 @@ from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.memory import Found
-from ocannl.lowering.llvm.types import ValueType, value_type, vector
+from ocannl.lowering.llvm.types import ValueType, value_type
 
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
 
@@ -356,26 +356,13 @@ class DeviceThread(ThreadEmitter):
         for point in self.points(found.over):
             if point[found.pair] == 0:
                 words = self.quads.setdefault((op, found.quad(point)), [])
-                words.append(self.word(op, found, point))
+                value = self.values[op.value]
+                pair = [value.at({**point, found.pair: k}) for k in range(2)]
+                words.append(word_of(self.b, value.type, pair))
                 if found.is_last(point):
-                    access.store_whole(self.piece(op, words), COLUMNS, self.offset(found.pieces, point))
-
-    def word(self, op: StoreOp, found: QuadStore, point: Point) -> str:
-        """The register, an `i32`, of a pair that is stored."""
-        value, pair = self.values[op.value], "poison"
-        type = vector(value.type, 2)
-        for k in range(2):
-            name = f"{value.type.element} {value.at({**point, found.pair: k})}"
-            pair = self.b.emit(f"insertelement {type.text} {pair}, {name}, i64 {k}")
-        return self.b.emit(f"bitcast {type.text} {pair} to i32")
-
-    def piece(self, op: StoreOp, words: Sequence[str]) -> str:
-        """The eight neighbours that a thread stores, of the words that four threads have."""
-        whole = "poison"
-        for k, word in enumerate(transposed(self.b, self.thread, words, self.shuffle)):
-            whole = self.b.emit(f"insertelement <{ACROSS} x i32> {whole}, i32 {word}, i64 {k}")
-        type = vector(self.values[op.value].type, COLUMNS)
-        return self.b.emit(f"bitcast <{ACROSS} x i32> {whole} to {type.text}")
+                    own = transposed(self.b, self.thread, words, self.shuffle)
+                    piece = piece_of(self.b, value.type, own)
+                    access.store_whole(piece, COLUMNS, self.offset(found.pieces, point))
 
     def elements(self, register: str, type: ValueType) -> list[str]:
         """The elements, one or two, in a register of 32 bits."""

@@ -15,15 +15,14 @@ from xdsl.ir import Operation
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.memref import is_swizzled, loaded_type
 from ocannl.dialects.kernel import WhereOp
-from ocannl.dialects.kernel.gpu import WARP
+from ocannl.dialects.kernel.gpu import HALF_BYTES, WARP
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS
 from ocannl.dialects.loops import StoreOp
 from ocannl.lowering.kernels.registers import Point, Variables, is_aligned, key
 from ocannl.lowering.llvm.builder import FunctionBuilder
-from ocannl.lowering.llvm.types import value_type
+from ocannl.lowering.llvm.types import ValueType, value_type, vector
 
-HALF_BYTES = 2
 Shuffle = Callable[[str, int], str]
 
 
@@ -123,3 +122,19 @@ def transposed(b: FunctionBuilder, lane: str, words: Sequence[str], exchange: Sh
                 b.emit(f"select i1 {is_set}, i32 {words[high]}, i32 {found}"),
             )
     return words
+
+
+def word_of(b: FunctionBuilder, type: ValueType, pair: Sequence[str]) -> str:
+    """Two numbers of 16 bits as an `i32`."""
+    own, found = vector(type, 2).text, "poison"
+    for k, name in enumerate(pair):
+        found = b.emit(f"insertelement {own} {found}, {type.element} {name}, i64 {k}")
+    return b.emit(f"bitcast {own} {found} to i32")
+
+
+def piece_of(b: FunctionBuilder, type: ValueType, words: Sequence[str]) -> str:
+    """Four words as a vector of eight numbers."""
+    found = "poison"
+    for k, word in enumerate(words):
+        found = b.emit(f"insertelement <{ACROSS} x i32> {found}, i32 {word}, i64 {k}")
+    return b.emit(f"bitcast <{ACROSS} x i32> {found} to {vector(type, COLUMNS).text}")

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
-from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, VECTOR_BYTES
+from ocannl.dialects.kernel.gpu import HALF_BYTES, SWIZZLED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.mma import COLUMNS, FRAGMENTS, ROWS
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
@@ -34,7 +34,6 @@ WARPS, REGISTERS = 8, 144
 HOPPER_REGISTERS = 160
 # So many bf16 are as exact as an f32; and so many where TF32 would be, too.
 EXACT_PARTS, ROUNDED_PARTS = 3, 2
-HALF_BYTES = 2
 # The rows of a warpgroup.
 GROUP_ROWS = 4 * ROWS
 # The arrays of a ring.

@@ -18,7 +18,7 @@ from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
 from ocannl.dialects.kernel import WhereOp
-from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, PROCESSORS, SWIZZLED_BYTES, VECTOR_BYTES
+from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, HALF_BYTES, PROCESSORS, SWIZZLED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
@@ -37,8 +37,6 @@ WARPGROUP_STAGES, MOST_STAGES = 4, 7
 OPERAND_COST, STEP_COST = 32, 5000
 # The bytes of the sums that a warp has in registers, at most.
 WARP_BYTES = 64 * 64 * 4
-# The bytes of the numbers that warpgroups multiply in any layout.
-HALF_BYTES = 2
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from ocannl.passes.texpr.split_stages.split_stages import SplitStagesPass
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import extract
-from ocannl.program.location import here
 from ocannl.program.mesh import Mesh
 from ocannl.runtime.host.processor import chosen_target
 
@@ -61,13 +60,13 @@ def plan(step: Code | WithCode, mesh: Mesh, machine: str | Machine = "8xH100") -
     """
     code: object = step if isinstance(step, Code) else getattr(step, "code", None)
     if not isinstance(code, Code):
-        raise ArgumentError(here(f"a plan is of code, a routine or a lowered function, found {step!r}"))
+        raise ArgumentError(f"a plan is of code, a routine or a lowered function, found {step!r}")
     if not isinstance(mesh, Mesh):
-        raise ArgumentError(here(f'a plan is for a mesh, as oc.Mesh({{"data": 8}}); found {mesh!r}'))
+        raise ArgumentError(f'a plan is for a mesh, as oc.Mesh({{"data": 8}}); found {mesh!r}')
     found = machine_of(machine)
     if found.devices is not None and found.devices < mesh.ranks:
         message = f"{mesh!r} has {mesh.ranks} ranks, and {machine!r} has {found.devices} devices"
-        raise ArgumentError(here(message))
+        raise ArgumentError(message)
     return _Planning(code, mesh).plan(found, machine if isinstance(machine, str) else "a machine")
 
 

@@ -14,7 +14,6 @@ from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.derivatives import copy
 from ocannl.program.errors import ArgumentError
-from ocannl.program.location import here
 from ocannl.program.needed import needed_for
 from ocannl.program.tensor import Expression, Tensor, as_tensor
 from ocannl.program.trees import built, form_of, leaves_of
@@ -29,7 +28,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     stays out; updates that it adds to its results, as batch normalization does, are added once.
     """
     if not callable(function):
-        raise ArgumentError(here(f"oc.checkpoint takes a function of tensors, found {function!r}"))
+        raise ArgumentError(f"oc.checkpoint takes a function of tensors, found {function!r}")
 
     @functools.wraps(function)
     def checkpointed(*args: Any, **named: Any) -> Any:

@@ -68,8 +68,9 @@ class Optimizer(NamesApart):
         self._scope = oc.scope(common.get("label", name))
         self._nodes: dict[tuple[object, str], oc.Tensor] = {}
         self._counted: set[frozenset[oc.Tensor]] = set()
-        self._summed: set[frozenset[oc.Tensor]] = set()
         """The parameters whose steps are counted together."""
+        self._summed: set[frozenset[oc.Tensor]] = set()
+        """Those whose gradients are added up together."""
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
         self._again: dict[Hashable, oc.Code] = {}
         """The code of steps that eager mode has run."""

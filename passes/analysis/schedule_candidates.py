@@ -55,11 +55,6 @@ class Choice:
     packed: tuple[int, ...] = ()
 
 
-def loops_of(tile: Schedule) -> list[str]:
-    """The loops along which a tile goes."""
-    return [name for name, _ in tile.tiles]
-
-
 def loads_of(nest: NestOp) -> list[LoadOp]:
     return [op for op in nest.walk() if isinstance(op, LoadOp)]
 
@@ -108,12 +103,12 @@ class Chooser:
         costed = [(*self.cost(tile), tile) for tile in self.candidates()]
         cheapest = cycles, packed, tile = min(costed, key=lambda found: found[0])
         if self.is_large_product():
-            traffic, loops = self.traffic(self.order(tile), tile), loops_of(tile)
+            traffic, loops = self.traffic(self.order(tile), tile), tile.tile_loops
             less = [
                 (cost, loads, other)
                 for cost, loads, other in costed
                 if cost <= NEARLY * cycles
-                and loops_of(other) == loops
+                and other.tile_loops == loops
                 and MUCH_LESS * self.traffic(self.order(other), other) < traffic
             ]
             cycles, packed, tile = min(less, key=lambda found: found[0], default=cheapest)

@@ -221,7 +221,9 @@ def keep_fills_late(touched: Sequence[NestNodes], followers: Sequence[set[int]])
     """Lets steps that only set local memory, as to zero, wait for all else that its first user needs: they
     are no work worth taking that memory for long.
     """
-    fills = {at for at, own in enumerate(touched) if not own.loaded and [*own.stored] == own.local != []}
+    fills = {
+        at for at, own in enumerate(touched) if not own.loaded and own.stored and own.local == [*own.stored]
+    }
     needed: dict[int, list[int]] = {min(followers[at]): [] for at in fills if followers[at]}
     for at, later in enumerate(followers):
         for user in later & needed.keys() if at not in fills else ():

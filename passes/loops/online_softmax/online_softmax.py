@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.kernel.gpu import HALF_BYTES
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
 from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.passes.analysis.divisors import largest_divisor
@@ -39,7 +40,7 @@ MOST_KEYS_HIDDEN, LEAST_BLOCKS = 128, 4
 # Those of a GPU, which its shared memory holds, and the fewest blocks of keys that a kernel goes through.
 KERNEL_BLOCK, LEAST_KEYS_OF_KERNEL, LEAST_TURNS = BlockSizes(64, 32), 16, 4
 # The keys of a block where scores are products of numbers of 16 bits, whose registers hold them.
-KEYS_OF_HALVES, HALF_BYTES = 64, 2
+KEYS_OF_HALVES = 64
 # The part of the second-level cache that the scores of a block of rows may take for all keys.
 NEAR = 1 / 2
 

@@ -53,10 +53,8 @@ STEP_DEPTH, STEP_CYCLES = 16, 300
 # Tiles of 16-bit floats on tensor cores, how many these multiply a cycle, the depth of a step and the cycles
 # that it takes besides, and those in which a block starts and stores; an H100 took so much. Two blocks with
 # tiles that are small work at the same time.
-TENSOR_TILES, SMALL_TENSOR_TILE = (
-    ((128, 256), (128, 192), (128, 128), (64, 128), (128, 64), (64, 64)),
-    64 * 128,
-)
+TENSOR_TILES = (128, 256), (128, 192), (128, 128), (64, 128), (128, 64), (64, 64)
+SMALL_TENSOR_TILE = 64 * 128
 TENSOR_MULTIPLICATIONS, TENSOR_DEPTH, TENSOR_STEP_CYCLES, BLOCK_CYCLES = 1600, 64, 200, 3000
 # The operations of a nest with a long formula.
 LONG_FORMULA = 32

@@ -126,7 +126,7 @@ def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
     """Rows as known now, without the pairs that say nothing more of ranks: both closed,
     or of one variable.
     """
-    known = Pairs()
+    known: Pairs = []
     for left, right in pairs:
         if left.var is not None and left.var.id in store.rows:
             left = store.row(left)

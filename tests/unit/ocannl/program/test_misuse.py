@@ -42,6 +42,9 @@ NONE: Any = None
 TWO: Any = np.int64(2)
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: train.grad_update(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
+    (lambda ctx, x: oc.plan(nn.linear(out_dim=2), oc.Mesh({"data": 2})), "a plan is of code, a routine or a"),
+    (lambda ctx, x: oc.plan(oc.forward(x), "8"), "a plan is for a mesh, as oc.Mesh("),
+    (lambda ctx, x: oc.checkpoint(3), "oc.checkpoint takes a function of tensors, found 3"),
     (lambda ctx, x: nn.cross_entropy(x, ARRAY), "found an array (ndarray): write `oc.data(array)`"),
     (lambda ctx, x: oc.updates(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
     (lambda ctx, x: oc.zero_grads(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
@@ -111,6 +114,7 @@ def test_misuse(misuse: Callable[[oc.Context, oc.Tensor], object], message: str)
         misuse(oc.Context.cpu(), oc.data(np.ones((2, 3)), label="x"))
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{__file__}:")
+    assert str(caught.value).count(__file__) == 1
 
 
 @pytest.mark.parametrize("numbers", [(0, 5, 0), (0, 5, float("nan")), (float("inf"),), (1e30,), (0, 2**80)])
