@@ -35,6 +35,8 @@ NN: Any = nn
 TRAIN: Any = train
 ANY_ARRAYS: Any = np
 ARRAY: Any = np.ones(3)
+BLOCK: Any = nn.linear(out_dim=2)
+NUMBER: Any = 3
 LIST: Any = [1.0, 2.0]
 LONG: Any = [[1.0] * 30]
 TUPLE: Any = ([oc.data([1.0])], [oc.data([2.0])])
@@ -42,9 +44,9 @@ NONE: Any = None
 TWO: Any = np.int64(2)
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: train.grad_update(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
-    (lambda ctx, x: oc.plan(nn.linear(out_dim=2), oc.Mesh({"data": 2})), "a plan is of code, a routine or a"),
-    (lambda ctx, x: oc.plan(oc.forward(x), "8"), "a plan is for a mesh, as oc.Mesh("),
-    (lambda ctx, x: oc.checkpoint(3), "oc.checkpoint takes a function of tensors, found 3"),
+    (lambda ctx, x: oc.plan(BLOCK, oc.Mesh({"data": 2})), "a plan is of code, a routine or a"),
+    (lambda ctx, x: oc.plan(oc.forward(x), NUMBER), "a plan is for a mesh, as oc.Mesh("),
+    (lambda ctx, x: oc.checkpoint(NUMBER), "oc.checkpoint takes a function of tensors, found 3"),
     (lambda ctx, x: nn.cross_entropy(x, ARRAY), "found an array (ndarray): write `oc.data(array)`"),
     (lambda ctx, x: oc.updates(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
     (lambda ctx, x: oc.zero_grads(ARRAY), "found an array (ndarray): write `oc.data(array)`"),

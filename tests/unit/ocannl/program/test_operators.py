@@ -255,4 +255,4 @@ def test_exact_numbers_of_python():
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found.numpy(), [1.25, 2.25])
     with pytest.raises(oc.ArgumentError, match="found Decimal"):
-        x + Decimal("sNaN")
+        _ = x + Decimal("sNaN")

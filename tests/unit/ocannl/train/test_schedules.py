@@ -150,7 +150,8 @@ def test_schedules_say_what_they_are():
     optimizer = train.sgd(falling, groups={"*.b": {"lr": partial(falling)}})
     assert repr(optimizer).startswith("train.sgd(lr=train.Schedule(falling), momentum=0.0")
     assert isinstance(optimizer.groups["*.b"]["lr"], train.Schedule)
-    assert "Schedule(partial)" in repr(train.sgd(partial(max, 0.1)))  # Python knows no signature of it.
+    unknown: Any = partial(max, 0.1)  # Python knows no signature of it.
+    assert "Schedule(partial)" in repr(train.sgd(unknown))
 
 
 @pytest.mark.parametrize("mode", [nullcontext, oc.eager])
