@@ -23,9 +23,9 @@ from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.lowering.entry import entry_layout, entry_symbol
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.pipelines import new_context
+from ocannl.passes.analysis.costs.work import flops
+from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
-from ocannl.passes.analysis.structural_equality import StructuralNumbering
-from ocannl.passes.analysis.work import flops
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.host.processor import chosen_target

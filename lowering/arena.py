@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import KEPT, OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.dataflow.memory import byte_size
 
 ALIGNMENT = LINE
 """Nodes begin at multiples of so many bytes."""

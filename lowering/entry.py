@@ -15,9 +15,9 @@ from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, ScheduledOp
 from ocannl.lowering.arena import arena_range, arena_ranges, has_own_memory
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import Step, all_steps, declaration, functions, nodes
-from ocannl.passes.analysis.parallel_tasks import task_count
+from ocannl.passes.analysis.schedules.parallel_tasks import task_count
 
 
 @dataclass(frozen=True)

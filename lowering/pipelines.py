@@ -27,8 +27,8 @@ from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
-from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.schedule_candidates import FindChoices, no_choices
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.approximate_rounded import ApproximateRoundedPass
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass

@@ -30,8 +30,8 @@ from ocannl.lowering.collectives import CollectiveSteps
 from ocannl.lowering.expression_nodes import OF_COLLECTIVES, ExpressionNodes, memory_of
 from ocannl.lowering.gather_buckets import Gathering, SmallGather
 from ocannl.lowering.wide_values import wide_values
-from ocannl.passes.analysis.heights import heights
-from ocannl.passes.analysis.layers import Layers
+from ocannl.passes.analysis.costs.heights import heights
+from ocannl.passes.analysis.equality.layers import Layers
 from ocannl.passes.analysis.projection import whole
 
 

@@ -11,7 +11,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, texpr
 from ocannl.lowering.scans_to_assign import RoutineLowering
-from ocannl.passes.analysis.layers import ALL_LAYERS, equal_layers
+from ocannl.passes.analysis.equality.layers import ALL_LAYERS, equal_layers
 
 
 @dataclass(frozen=True)

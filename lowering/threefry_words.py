@@ -10,7 +10,7 @@ from ocannl.dialects.scalar.threefry import ROUNDS, ROUNDS_PER_KEY, mixed
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.transpose import interleave
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 
 NAME = "threefry words"
 I32 = ValueType("i32", "i32", 4)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.memory import ArgBlock
 

@@ -14,9 +14,9 @@ from ocannl.dialects.loops import CollectiveOp, FuncOp
 from ocannl.dialects.scalar.precisions import dtype_name
 from ocannl.lowering.arena import has_own_memory
 from ocannl.lowering.entry import EntryLayout, collectives, entry_layout
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
+from ocannl.passes.analysis.dataflow.routine_facts import RoutineFacts, routine_facts
 from ocannl.passes.analysis.nests import declaration, nodes, uncalled
-from ocannl.passes.analysis.routine_facts import RoutineFacts, routine_facts
 
 
 @dataclass(frozen=True)

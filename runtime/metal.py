@@ -23,7 +23,7 @@ from ocannl.dialects.kernel.gpu import WARP
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels.description import Dispatch, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET
 from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.kernel_plan import KernelRun, Look, Plan, kernel_plan

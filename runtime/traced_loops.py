@@ -30,7 +30,7 @@ from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Const
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.projection import whole
 from ocannl.runtime.assignments import Assignment, Kept
 

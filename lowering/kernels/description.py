@@ -19,7 +19,7 @@ from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.arena import arena_range, has_own_memory
 from ocannl.lowering.entry import collectives, entry_layout
 from ocannl.lowering.kernels.calls import KernelCall, TensorMap
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 
 HEADING = "// What a host has to know, as JSON:"
 

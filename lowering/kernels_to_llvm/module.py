@@ -13,7 +13,7 @@ from ocannl.lowering.kernels_to_llvm.emulate import EmulatedKernel, Emulation
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
-from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescription
 from ocannl.passes.loops.expand_math import expand_block
 
 

@@ -17,7 +17,7 @@ from ocannl.lowering.kernels_to_llvm.module import EmulationEmitter
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import Call
 from ocannl.passes.analysis.nests import functions
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 
 _DEFINED = re.compile(r'define internal void @"([^"]+)"')
 _PLACE = re.compile(r",? !dbg !(\d+)")

@@ -20,8 +20,8 @@ from ocannl.lowering.loops_to_c.names import c_name, variable_names
 from ocannl.lowering.loops_to_c.nest import NestWriter, declared
 from ocannl.lowering.loops_to_c.routine import Call, RoutineWriter, structures
 from ocannl.lowering.loops_to_c.types import c_type
+from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.nests import declaration, has_points, uncalled, written_nodes
-from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
 # No product is fused with a sum: error terms of sums depend on each rounding.
 HEAD = """\

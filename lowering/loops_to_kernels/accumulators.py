@@ -16,7 +16,7 @@ from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.nests import all_steps, node_mode, operations, used_nodes
-from ocannl.passes.analysis.resets import reset_to
+from ocannl.passes.analysis.patterns.resets import reset_to
 
 
 @dataclass

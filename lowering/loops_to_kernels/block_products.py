@@ -14,7 +14,7 @@ from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, Fragmen
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.options import Types
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores
-from ocannl.passes.analysis.contractions import Contraction
+from ocannl.passes.analysis.patterns.contractions import Contraction
 
 # The warps of a block.
 WARPS = 8

@@ -29,10 +29,10 @@ from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, g
 from ocannl.lowering.loops_to_kernels.fused_rows import clash, taken_names
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.rows import combine_all
-from ocannl.passes.analysis.contractions import Contraction, find_contraction
 from ocannl.passes.analysis.nests import Accesses, operations, with_reduced
-from ocannl.passes.analysis.shared_reductions import long_reductions, needed_before
-from ocannl.passes.analysis.strides import in_memory_order
+from ocannl.passes.analysis.patterns.contractions import Contraction, find_contraction
+from ocannl.passes.analysis.schedules.shared_reductions import long_reductions, needed_before
+from ocannl.passes.analysis.schedules.strides import in_memory_order
 from ocannl.passes.rewrites.indices import substitute_indices
 
 # The threads along each side of a tile; those of a warp are 4 x 8 of them.

@@ -24,7 +24,7 @@ from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, tensor_core_contraction
-from ocannl.passes.analysis.contractions import (
+from ocannl.passes.analysis.patterns.contractions import (
     TILE_SIDES,
     Contraction,
     find_contraction,

@@ -11,9 +11,9 @@ from ocannl.dialects.index.bounds import Bound, BoundsAttr
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.kernel import LaunchOp, WhereOp
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp
-from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import with_reduced
+from ocannl.passes.analysis.schedules.divisors import largest_divisor
 from ocannl.passes.rewrites.indices import substitute_indices
 
 Variables = list[tuple[str, int]]

@@ -19,11 +19,16 @@ from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.rows import add_scratch, combine_all
-from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import Accesses, operations, with_reduced
-from ocannl.passes.analysis.shared_reductions import LONG, long_reductions, needed_before, shared_size
-from ocannl.passes.analysis.strides import in_memory_order, strides
+from ocannl.passes.analysis.schedules.divisors import largest_divisor
+from ocannl.passes.analysis.schedules.shared_reductions import (
+    LONG,
+    long_reductions,
+    needed_before,
+    shared_size,
+)
+from ocannl.passes.analysis.schedules.strides import in_memory_order, strides
 from ocannl.passes.rewrites.indices import substitute_indices
 
 # The most elements of one access to memory, and the bytes of shared memory for the rows of a block.

@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, Region
 from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import NestOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, guarded
-from ocannl.passes.analysis.contractions import LEAST_SIDE, Contraction, row_variables
+from ocannl.passes.analysis.patterns.contractions import LEAST_SIDE, Contraction, row_variables
 
 T = TypeVar("T")
 

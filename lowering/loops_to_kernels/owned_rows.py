@@ -23,11 +23,11 @@ from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp,
 from ocannl.dialects.scalar.accumulation import builder_for
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
-from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.nests import operations, points
-from ocannl.passes.analysis.one_hot import variables_of
-from ocannl.passes.analysis.slices import backward_slice, slice_in
-from ocannl.passes.analysis.strides import in_memory_order, strides
+from ocannl.passes.analysis.patterns.one_hot import variables_of
+from ocannl.passes.analysis.schedules.divisors import divisors
+from ocannl.passes.analysis.schedules.strides import in_memory_order, strides
+from ocannl.passes.analysis.values.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.indices import Copier
 
 # With fewer points to go through, one block does all of them.

@@ -21,7 +21,7 @@ from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.pointwise import best_part
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.strides import in_memory_order
+from ocannl.passes.analysis.schedules.strides import in_memory_order
 
 
 def in_phases(nest: NestOp) -> LaunchOp | None:

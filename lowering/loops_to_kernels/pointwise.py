@@ -11,9 +11,9 @@ from ocannl.dialects.kernel import ForOp, LaunchOp
 from ocannl.dialects.kernel.gpu import THREADS, VECTOR_BYTES
 from ocannl.dialects.loops import NestOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
-from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.strides import in_memory_order, strides
+from ocannl.passes.analysis.schedules.divisors import largest_divisor
+from ocannl.passes.analysis.schedules.strides import in_memory_order, strides
 
 # From this many points on, a thread computes several of them, with vector loads and stores.
 MANY_POINTS = 2**16

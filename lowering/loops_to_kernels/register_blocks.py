@@ -35,8 +35,8 @@ from ocannl.lowering.loops_to_kernels.masked_blocks import unswitched
 from ocannl.lowering.loops_to_kernels.pipelining import in_bulk, whole
 from ocannl.lowering.loops_to_kernels.register_plan import STAGES, Plan, PlannedNest, Work, scores_first
 from ocannl.lowering.loops_to_kernels.short_scalars import shorten_scalars
-from ocannl.passes.analysis.contractions import Contraction
 from ocannl.passes.analysis.nests import operations, used_nodes, with_reduced
+from ocannl.passes.analysis.patterns.contractions import Contraction
 from ocannl.passes.rewrites.indices import substitute_indices
 
 # The variables of copies.

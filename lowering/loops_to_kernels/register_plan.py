@@ -25,8 +25,8 @@ from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, is_sum_of_products
-from ocannl.passes.analysis.contractions import Contraction, find_contraction
 from ocannl.passes.analysis.nests import operations
+from ocannl.passes.analysis.patterns.contractions import Contraction, find_contraction
 
 # The warps of a block at most, and the registers that a thread may have for sums and scores.
 WARPS, REGISTERS = 8, 144

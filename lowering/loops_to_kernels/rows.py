@@ -16,7 +16,7 @@ from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
 from ocannl.lowering.loops_to_kernels.joint_reductions import is_joint, name_alike, one_loop
 from ocannl.passes.analysis.nests import operations, points
-from ocannl.passes.analysis.shared_reductions import (
+from ocannl.passes.analysis.schedules.shared_reductions import (
     ReductionLanes,
     choose_lanes,
     long_reductions,

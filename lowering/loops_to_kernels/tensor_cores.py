@@ -26,7 +26,7 @@ from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached
 from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
-from ocannl.passes.analysis.contractions import Contraction, tile_count, tile_work
+from ocannl.passes.analysis.patterns.contractions import Contraction, tile_count, tile_work
 
 # Stages of the software pipeline at most, and bytes of a tile along the reduction, the preferred first.
 STAGES, DEPTH_BYTES = 3, (128, 64)

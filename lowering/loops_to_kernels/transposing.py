@@ -18,7 +18,7 @@ from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.pipelining import within_block
 from ocannl.passes.analysis.nests import points
-from ocannl.passes.analysis.strides import in_memory_order
+from ocannl.passes.analysis.schedules.strides import in_memory_order
 
 # With fewer points coalescing does not pay.
 LEAST_POINTS = 2**14

@@ -20,10 +20,10 @@ from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.types import value_type
 from ocannl.lowering.loops_to_llvm.scheduled_nest import emit_nest
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
-from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.footprints import AccessFootprint
+from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.costs.footprints import AccessFootprint
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.parallel_tasks import cuts
+from ocannl.passes.analysis.schedules.parallel_tasks import cuts
 
 # The tiles that may all prefetch what each of them loads.
 FEW = 2

@@ -10,8 +10,8 @@ from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.memory import ElementAccess
 from ocannl.lowering.llvm.types import vector
 from ocannl.lowering.loops_to_llvm.dot_nest import WORD, DotEmitter
-from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.divisors import largest_divisor
+from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.schedules.divisors import largest_divisor
 
 # LLVM's type of a tile.
 AMX = "x86_amx"

@@ -34,11 +34,11 @@ from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.repeat import call_arguments, loop_text
 from ocannl.lowering.loops_to_llvm.scheduled_nest import emit_nest
 from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
-from ocannl.passes.analysis.kept_copies import counted_writes, is_kept
+from ocannl.passes.analysis.dataflow.kept_copies import counted_writes, is_kept
+from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.nests import functions, has_points, uncalled
-from ocannl.passes.analysis.parallel_tasks import task_count
-from ocannl.passes.analysis.structural_equality import StructuralNumbering
-from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
+from ocannl.passes.analysis.schedules.parallel_tasks import task_count
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescription
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 

@@ -21,8 +21,8 @@ from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile, segments, strip_star
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
 from ocannl.lowering.loops_to_llvm.word_sums import emit_word_sum, scaled
 from ocannl.lowering.placement import Level
-from ocannl.passes.analysis.parallel_tasks import Cut, cuts
-from ocannl.passes.analysis.word_products import word_product
+from ocannl.passes.analysis.patterns.word_products import word_product
+from ocannl.passes.analysis.schedules.parallel_tasks import Cut, cuts
 
 
 class NestEmitter(TileEmitter):

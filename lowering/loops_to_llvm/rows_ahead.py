@@ -18,9 +18,9 @@ from ocannl.dialects.loops import FuncOp, LoadOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.placement import Placement
-from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.nests import declaration, nodes
-from ocannl.passes.analysis.word_products import DEPTH, WordFactor, word_product
+from ocannl.passes.analysis.patterns.word_products import DEPTH, WordFactor, word_product
 
 # Of arrays of fewer bytes the last cache is near enough, unless a routine is given as many in arrays of at
 # least PART.

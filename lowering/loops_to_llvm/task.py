@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.passes.analysis.parallel_tasks import Cut
+from ocannl.passes.analysis.schedules.parallel_tasks import Cut
 
 
 @dataclass(frozen=True, slots=True)

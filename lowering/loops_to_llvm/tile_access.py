@@ -11,7 +11,7 @@ from ocannl.lowering.llvm.memory import ElementAccess, Found
 from ocannl.lowering.llvm.range_check import RANGE_CHECK, RECORD, text_constant
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.tile import Lanes
-from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.costs.cache_lines import LINE
 
 # The metadata that marks non-temporal stores.
 NONTEMPORAL = "!0 = !{i32 1}"

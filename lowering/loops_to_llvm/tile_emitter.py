@@ -29,9 +29,9 @@ from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
 from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TO_WRITE, TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.placement import Placement, place
-from ocannl.passes.analysis.cache_lines import fills_lines
+from ocannl.passes.analysis.costs.cache_lines import fills_lines
 from ocannl.passes.analysis.nests import declaration
-from ocannl.passes.analysis.target import INTERLEAVED
+from ocannl.passes.analysis.targets.target import INTERLEAVED
 
 
 class TileEmitter(ABC):

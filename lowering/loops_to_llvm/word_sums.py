@@ -18,7 +18,7 @@ from ocannl.lowering.llvm.instructions import neighbours
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile
 from ocannl.lowering.loops_to_llvm.tile_emitter import RowAccess, TileEmitter
-from ocannl.passes.analysis.word_products import DEPTH, WordFactor, WordProduct, byte_scale
+from ocannl.passes.analysis.patterns.word_products import DEPTH, WordFactor, WordProduct, byte_scale
 
 I32, I16, I8 = ValueType("i32", "i32", 4), ValueType("i16", "i16", 2), ValueType("i8", "i8", 1)
 # A word of four times 128, which turns numbers with a sign into ones without.

@@ -23,7 +23,7 @@ from ocannl.execute.context import Context, default_context
 from ocannl.execute.inference import infer
 from ocannl.execute.node import NodeValue
 from ocannl.execute.routine import Routine
-from ocannl.passes.analysis.derivative_paths import differentiable_operands
+from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
 from ocannl.program import graph
 from ocannl.program.code import Code
 from ocannl.program.default_context import DEFAULT

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.passes.analysis.routine_facts import IndexLimit
+from ocannl.passes.analysis.dataflow.routine_facts import IndexLimit
 from ocannl.program.checks import LARGEST
 from ocannl.program.location import here
 

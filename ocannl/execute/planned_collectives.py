@@ -19,9 +19,9 @@ from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.lowering.collectives import CollectiveSteps
 from ocannl.passes.analysis.communication.rounds import Kind
 from ocannl.passes.analysis.communication.simulation import Links, Traffic, groups_along, simulate
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.roofline import runs_of
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import declaration
-from ocannl.passes.analysis.roofline import runs_of
 
 HALVES: Mapping[Kind, int] = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 """How often all bytes but a rank's own pass it, of collectives that are not from part to part."""

@@ -10,8 +10,8 @@ from ocannl.dialects import texpr
 from ocannl.dialects.assign.node import KEPT, OWN_MEMORY
 from ocannl.dialects.loops import CollectiveOp, FuncOp
 from ocannl.lowering.expression_nodes import OF_COLLECTIVES
-from ocannl.passes.analysis.liveness import lifetimes
-from ocannl.passes.analysis.memory import byte_size, memory_report
+from ocannl.passes.analysis.dataflow.liveness import lifetimes
+from ocannl.passes.analysis.dataflow.memory import byte_size, memory_report
 from ocannl.passes.analysis.nests import all_steps, declaration, node_mode
 from ocannl.program.extract import ExtractedRoutine
 from ocannl.program.values import operation_of

@@ -9,9 +9,9 @@ from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.loops import CollectiveOp, FuncOp
 from ocannl.dialects.routine import STAGE
 from ocannl.passes.analysis.communication.simulation import Links
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.roofline import runs_of
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import declaration
-from ocannl.passes.analysis.roofline import runs_of
 from ocannl.runtime.collectives.grid import Grid
 
 

@@ -13,9 +13,9 @@ from ocannl.execute.planned_collectives import CollectivePlanner, FoundCollectiv
 from ocannl.execute.planned_memory import memory_of
 from ocannl.execute.planned_messages import messages_of
 from ocannl.lowering.pipelines import WithOptions, for_target, passes_until, run_passes
+from ocannl.passes.analysis.costs.roofline import StepWork, works_of
 from ocannl.passes.analysis.nests import uncalled
-from ocannl.passes.analysis.roofline import StepWork, works_of
-from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET
 from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.peel_borders import PeelBordersPass

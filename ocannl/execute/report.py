@@ -12,9 +12,9 @@ from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, NestOp, ReduceOp, RepeatOp, StepOp
 from ocannl.dialects.loops.schedule import schedule_text
-from ocannl.passes.analysis.memory import memory_report
+from ocannl.passes.analysis.costs.work import bytes_moved, flops
+from ocannl.passes.analysis.dataflow.memory import memory_report
 from ocannl.passes.analysis.nests import Step, all_steps, functions
-from ocannl.passes.analysis.work import bytes_moved, flops
 from ocannl.program.text.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
 

@@ -29,7 +29,7 @@ from ocannl.execute.turns import Turn, taken
 from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.program.checks import integer
 from ocannl.program.code import Code
 from ocannl.program.eager import ENGINE, RECORDER

@@ -26,7 +26,7 @@ from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import CollectiveOp, GroupOp, NestOp, RepeatOp, StepOp
 from ocannl.execute.replace_file import check_folder, replacing
 from ocannl.execute.routine import Routine
-from ocannl.passes.analysis.work import bytes_moved, flops
+from ocannl.passes.analysis.costs.work import bytes_moved, flops
 from ocannl.program.errors import ArgumentError
 from ocannl.runtime.device import Device, Memory, Run
 

@@ -9,7 +9,7 @@ from ocannl.dialects.ir.errors import DeviceError
 from ocannl.execute.meshes import refuse_mesh
 from ocannl.execute.routine import Routine
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
-from ocannl.passes.analysis.schedule_candidates import no_choices
+from ocannl.passes.analysis.schedules.schedule_candidates import no_choices
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.program.errors import ArgumentError

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl.interop.counterparts import Arrays, Converted, Counterpart, Parts
-from ocannl.nn.reparametrized import Normalized
+from ocannl.nn.normalization.reparametrized import Normalized
 from ocannl.program.blocks.block import Block
 
 Array = NDArray[Any]

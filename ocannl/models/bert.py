@@ -9,7 +9,7 @@ from ocannl import nn
 from ocannl.models.encoder import attention, feed, is_for, norm_of
 from ocannl.models.model import Config, batch_of_ids, setting
 from ocannl.models.parts import activation
-from ocannl.nn.kv_cache import places
+from ocannl.nn.transformers.kv_cache import places
 
 LEFT_OUT = r"(cls\.predictions\.decoder|cls\.seq_relationship|pooler)\..*|.*position_ids"
 

@@ -27,8 +27,8 @@ from ocannl.models.phi import phi, phi3, phi3_weights
 from ocannl.models.qwen import qwen2, qwen3
 from ocannl.models.vit import vit, vit_weights
 from ocannl.models.whisper import whisper, whisper_weights
-from ocannl.nn.quantized import is_rounded, with_weights
-from ocannl.nn.quantized_weights import FORMATS, Weights
+from ocannl.nn.weights.quantized import is_rounded, with_weights
+from ocannl.nn.weights.quantized_weights import FORMATS, Weights
 from ocannl.program import graph
 
 Stored: TypeAlias = Array | Stacked

@@ -12,7 +12,7 @@ import ocannl as oc
 from ocannl import nn
 from ocannl.models.model import Config, setting
 from ocannl.models.rope import Rope
-from ocannl.nn.kv_cache import Attended, places, seen_mask
+from ocannl.nn.transformers.kv_cache import Attended, places, seen_mask
 from ocannl.program.code import computing
 
 ACTIVATIONS: dict[str, nn.Layer] = {

@@ -19,22 +19,27 @@ from ocannl.nn.activations import (
     softplus,
     swiglu,
 )
-from ocannl.nn.attention import causal_mask, cross_attention, dot_product_attention, multi_head_attention
-from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
-from ocannl.nn.conv import conv1d, conv2d, conv3d, depthwise_separable_conv2d
-from ocannl.nn.conv_bn_relu import conv_bn_relu
-from ocannl.nn.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
-from ocannl.nn.ctc import ctc
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
-from ocannl.nn.group_norm import group_norm, instance_norm
-from ocannl.nn.gru import gru
-from ocannl.nn.interpolation import interpolate
-from ocannl.nn.kv_cache import KVCache, kv_cache
+from ocannl.nn.experts.moe import moe
+from ocannl.nn.images.conv import conv1d, conv2d, conv3d, depthwise_separable_conv2d
+from ocannl.nn.images.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ocannl.nn.images.interpolation import interpolate
+from ocannl.nn.images.padding import pad
+from ocannl.nn.images.pixel_shuffle import pixel_shuffle, pixel_unshuffle
+from ocannl.nn.images.pool import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    global_avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    smooth_max_pool2d,
+)
+from ocannl.nn.images.unpool import max_unpool
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
-from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
-from ocannl.nn.lora import lora
 from ocannl.nn.losses import (
     bce_with_logits,
     cosine_similarity,
@@ -48,35 +53,35 @@ from ocannl.nn.losses import (
     smooth_l1,
     triplet,
 )
-from ocannl.nn.lstm import lstm
 from ocannl.nn.means import mean, output_mean
 from ocannl.nn.metrics import accuracy, confusion_matrix, f1, perplexity, r2, top_k_accuracy
 from ocannl.nn.mlp import mlp, mlp_layer
-from ocannl.nn.mobile_cnn import mobile_cnn
-from ocannl.nn.moe import moe
-from ocannl.nn.norms import layer_norm, rms_norm
-from ocannl.nn.padding import pad
-from ocannl.nn.paged_cache import PagedCache, paged_cache
-from ocannl.nn.pixel_shuffle import pixel_shuffle, pixel_unshuffle
-from ocannl.nn.pool import (
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    global_avg_pool2d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    smooth_max_pool2d,
-)
-from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
-from ocannl.nn.quantized import quantized
-from ocannl.nn.recurrent import RecurrentLayer
-from ocannl.nn.reparametrized import spectral_norm, weight_norm
-from ocannl.nn.resnet import resnet_block
-from ocannl.nn.rnn import rnn
-from ocannl.nn.selective_ssm import selective_ssm
+from ocannl.nn.networks.conv_bn_relu import conv_bn_relu
+from ocannl.nn.networks.lenet import lenet
+from ocannl.nn.networks.mobile_cnn import mobile_cnn
+from ocannl.nn.networks.resnet import resnet_block
+from ocannl.nn.networks.vgg import vgg_block
+from ocannl.nn.normalization.batch_norm import batch_norm1d, batch_norm2d
+from ocannl.nn.normalization.group_norm import group_norm, instance_norm
+from ocannl.nn.normalization.norms import layer_norm, rms_norm
+from ocannl.nn.normalization.reparametrized import spectral_norm, weight_norm
+from ocannl.nn.sequences.ctc import ctc
+from ocannl.nn.sequences.gru import gru
+from ocannl.nn.sequences.lstm import lstm
+from ocannl.nn.sequences.recurrent import RecurrentLayer
+from ocannl.nn.sequences.rnn import rnn
+from ocannl.nn.sequences.selective_ssm import selective_ssm
 from ocannl.nn.softmax import log_softmax, softmax
-from ocannl.nn.transformer import (
+from ocannl.nn.transformers.attention import (
+    causal_mask,
+    cross_attention,
+    dot_product_attention,
+    multi_head_attention,
+)
+from ocannl.nn.transformers.kv_cache import KVCache, kv_cache
+from ocannl.nn.transformers.paged_cache import PagedCache, paged_cache
+from ocannl.nn.transformers.positions import learned_positions, rotary, sinusoidal_positions
+from ocannl.nn.transformers.transformer import (
     decoder_layer,
     decoder_only,
     encoder_layer,
@@ -86,8 +91,8 @@ from ocannl.nn.transformer import (
     transformer_decoder,
     transformer_encoder,
 )
-from ocannl.nn.unpool import max_unpool
-from ocannl.nn.vgg import vgg_block
+from ocannl.nn.weights.lora import lora
+from ocannl.nn.weights.quantized import quantized
 from ocannl.program.mistakes.misuse import explain_all
 from ocannl.program.mistakes.other_names import OF_NN, missing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
-from ocannl.passes.analysis.derivative_paths import differentiable_operands
+from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.names import memory_names

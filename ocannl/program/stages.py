@@ -23,8 +23,8 @@ from ocannl.lowering.pipelines import (
     run_passes,
     stage_names,
 )
-from ocannl.passes.analysis.schedule_candidates import FindChoices
-from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
+from ocannl.passes.analysis.schedules.schedule_candidates import FindChoices
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescription
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract
 from ocannl.program.mesh import latest_mesh
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text

@@ -16,8 +16,8 @@ from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.launch import COPY
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.schedule import schedule_text
-from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
-from ocannl.passes.analysis.memory import NodeMemory, memory_report
+from ocannl.passes.analysis.dataflow.memory import NodeMemory, memory_report
+from ocannl.passes.analysis.fusion.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.nests import accesses, nests_of
 from ocannl.program.why.reasons import Line, Reasons
 

@@ -12,7 +12,7 @@ from ocannl.dialects.index.linear import space_text
 from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
-from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
+from ocannl.passes.analysis.fusion.fusion_legality import NestSummary, why_apart
 from ocannl.program.why.reasons import Line, Reasons
 from ocannl.reasons.node_reasons import nodes_in
 

@@ -11,10 +11,10 @@ from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule, schedule_text
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
-from ocannl.passes.analysis.canonical_text import canonical_text
+from ocannl.passes.analysis.equality.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import functions, nests
-from ocannl.passes.analysis.schedule_candidates import Chooser
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.schedule_candidates import Chooser
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.program.why.reasons import Line

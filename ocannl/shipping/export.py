@@ -19,7 +19,7 @@ from ocannl.execute.routine import Routine
 from ocannl.functions.function import Function
 from ocannl.functions.lowered import Lowered
 from ocannl.lowering.loops_to_c.names import c_name
-from ocannl.passes.analysis.target import WASM, TargetDescription
+from ocannl.passes.analysis.targets.target import WASM, TargetDescription
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor

@@ -15,7 +15,7 @@ from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_c import to_c
 from ocannl.lowering.loops_to_c.names import c_names
 from ocannl.lowering.loops_to_llvm.library import LibraryArray, library_text
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.host.jit import emit_object, llvm_target
 from ocannl.runtime.interface import Interface, the_func
 from ocannl.runtime.systems.system import System

@@ -30,8 +30,8 @@ from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_c import to_c
 from ocannl.lowering.pipelines import PIPELINES, applied
-from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
-from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescription
+from ocannl.passes.analysis.targets.target_options import TargetOptions
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
 from ocannl.runtime.host.processor import chosen_target
 from ocannl.tools.output import Output, OutputError

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyExcepti
 
 from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.lowering.pipelines import PIPELINES, new_context
-from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET
 from ocannl.runtime.host.processor import chosen_target
 from ocannl.tools.opt import verify
 from ocannl.viewer.page import Program

@@ -13,7 +13,7 @@ from ocannl.dialects.ir.origins import at, in_layer, name_of, origins
 from ocannl.dialects.ir.text_printer import op_lines
 from ocannl.lowering.kernels_to_llvm import TracedText, traced_llvm
 from ocannl.lowering.pipelines import PassMaker, run_passes
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.host.jit import emit_assembly
 
 

@@ -18,7 +18,7 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.texpr import TexprRoutineOp
 from ocannl.lowering.pipelines import PIPELINES, PassMaker, for_target
 from ocannl.passes.analysis.nests import uncalled
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.program.extract import ExtractedRoutine
 from ocannl.runtime.cache.tunings import Tunings

@@ -19,12 +19,12 @@ from ocannl.dialects.loops import CollectiveOp, FuncOp, LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.texpr.tensor_type import shape_of
-from ocannl.passes.analysis.derivative_paths import all_operands
-from ocannl.passes.analysis.liveness import Lifetime, lifetimes
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.work import bytes_moved, flops
+from ocannl.passes.analysis.dataflow.liveness import Lifetime, lifetimes
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import Step, accesses, all_steps, nests_of, nodes
-from ocannl.passes.analysis.slices import slice_in
-from ocannl.passes.analysis.work import bytes_moved, flops
+from ocannl.passes.analysis.values.derivative_paths import all_operands
+from ocannl.passes.analysis.values.slices import slice_in
 from ocannl.viewer.levels import Levels
 from ocannl.viewer.reasons import Tiles
 

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.lowering.pipelines import new_context
-from ocannl.passes.analysis.canonical_text import canonical_text
+from ocannl.passes.analysis.equality.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import functions, nests
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.program.text.unnamed import with_expressions
 from ocannl.program.why.reasons import Line

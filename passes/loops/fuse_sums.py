@@ -14,10 +14,10 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
-from ocannl.passes.analysis.contractions import find_contraction
-from ocannl.passes.analysis.fusion_legality import LONGEST_NEST, NestSummary, Renaming
+from ocannl.passes.analysis.fusion.fusion_legality import LONGEST_NEST, NestSummary, Renaming
 from ocannl.passes.analysis.nests import all_steps, functions, names_in, operations, substituted
-from ocannl.passes.analysis.shared_reductions import choose_lanes, is_long
+from ocannl.passes.analysis.patterns.contractions import find_contraction
+from ocannl.passes.analysis.schedules.shared_reductions import choose_lanes, is_long
 from ocannl.passes.rewrites.fuser import Fuser
 
 # The reductions of a nest, at most: each has registers of its own.

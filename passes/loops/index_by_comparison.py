@@ -28,8 +28,8 @@ from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.term_lowering import constant, converted, resized_float
 from ocannl.passes.analysis.names import Names, fresh_label, labels_of
 from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
-from ocannl.passes.analysis.one_hot import NeutralElsewhere, OneHot, chosen, one_hots, variables_of
-from ocannl.passes.analysis.slices import backward_slice, slice_in
+from ocannl.passes.analysis.patterns.one_hot import NeutralElsewhere, OneHot, chosen, one_hots, variables_of
+from ocannl.passes.analysis.values.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import Copier
 from ocannl.passes.rewrites.inline_reduction import inline_reduction

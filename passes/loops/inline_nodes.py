@@ -19,7 +19,7 @@ from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import inherit, union
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.evaluation_cost import EvaluationCost, cost_of
+from ocannl.passes.analysis.costs.evaluation_cost import EvaluationCost, cost_of
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,
@@ -40,8 +40,8 @@ from ocannl.passes.analysis.nests import (
     ungrouped_steps,
     with_reduced,
 )
-from ocannl.passes.analysis.one_hot import chosen
-from ocannl.passes.analysis.slices import slice_in
+from ocannl.passes.analysis.patterns.one_hot import chosen
+from ocannl.passes.analysis.values.slices import slice_in
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
 

@@ -17,8 +17,8 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import array_type, element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
-from ocannl.passes.analysis.contractions import find_contraction
 from ocannl.passes.analysis.nests import functions
+from ocannl.passes.analysis.patterns.contractions import find_contraction
 
 # A smaller node is in the caches.
 LEAST_BYTES = 2**20

@@ -15,9 +15,9 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.passes.analysis.cache_lines import fills_lines
-from ocannl.passes.analysis.footprints import AccessFootprint
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.cache_lines import fills_lines
+from ocannl.passes.analysis.costs.footprints import AccessFootprint
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import (
     Opaque,
     Step,
@@ -29,8 +29,8 @@ from ocannl.passes.analysis.nests import (
     touches,
     variable_sizes,
 )
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.analysis.targets.target import TargetDescription
+from ocannl.passes.analysis.targets.target_options import TargetOptions
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp
-from ocannl.passes.analysis.dependences import NestNodes, followers
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.dependences import NestNodes, followers
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import all_steps, declaration, functions
 
 

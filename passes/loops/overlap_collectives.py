@@ -16,10 +16,10 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.assign.collective import PHASES, START, WAIT
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp
-from ocannl.passes.analysis.dependences import NestNodes, followers
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.work import flops
+from ocannl.passes.analysis.dataflow.dependences import NestNodes, followers
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import Step, all_steps, declaration, functions, node_mode
-from ocannl.passes.analysis.work import flops
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
 from ocannl.passes.analysis.nests import functions, nests_of, operations, points
-from ocannl.passes.analysis.zeros_around import Box, zeros_around
+from ocannl.passes.analysis.patterns.zeros_around import Box, zeros_around
 from ocannl.passes.rewrites.indices import substitute_indices
 
 # The multiplications of a sum for which more nests pay, the part of them that has to be left out, and how

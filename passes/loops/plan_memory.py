@@ -13,9 +13,9 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import array_type
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, RepeatOp
-from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.liveness import lifetimes
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.dataflow.liveness import lifetimes
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import all_steps, functions
 

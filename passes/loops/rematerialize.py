@@ -17,9 +17,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.cost import instructions
-from ocannl.passes.analysis.layers import LAST, folded_layers
-from ocannl.passes.analysis.liveness import Timeline
+from ocannl.passes.analysis.costs.cost import instructions
+from ocannl.passes.analysis.dataflow.liveness import Timeline
+from ocannl.passes.analysis.equality.layers import LAST, folded_layers
 from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import (
     Opaque,
@@ -34,8 +34,8 @@ from ocannl.passes.analysis.nests import (
     stores_by_node,
     with_reduced,
 )
-from ocannl.passes.analysis.slices import slice_in
-from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.analysis.targets.target_options import TargetOptions
+from ocannl.passes.analysis.values.slices import slice_in
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.dead_stores import FUSED, mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser

@@ -15,7 +15,7 @@ from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.nests import Opaque, operations, substituted, ungrouped, ungrouped_steps
-from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
+from ocannl.passes.analysis.values.value_numbering import Key, ValueNumbering
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 

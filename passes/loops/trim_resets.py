@@ -16,7 +16,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import BYTES_A_CYCLE, LAUNCH_CYCLES
 from ocannl.dialects.loops import FuncOp, NestOp, StoreOp
 from ocannl.passes.analysis.nests import accesses, all_steps, functions, points, single_nests, used_nodes
-from ocannl.passes.analysis.resets import reset_to
+from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.rewrites.rfactor import nest_of
 
 # A part of the cells of a node: a space, and the cell at each of its points.

@@ -24,11 +24,11 @@ from ocannl.dialects.ir.late_locations import locate_late
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.late_bodies import Pattern, late_copy
-from ocannl.passes.analysis.layered_origins import LayeredOrigins, settle
-from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
+from ocannl.passes.analysis.equality.layered_origins import LayeredOrigins, settle
+from ocannl.passes.analysis.equality.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
+from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import accesses, all_steps, declaration, functions, nodes, used_nodes
-from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
 # The properties of steps that name nodes.
 LABELS = {"label", "summed", "gathered"}

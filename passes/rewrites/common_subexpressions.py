@@ -8,7 +8,7 @@ from xdsl.traits import Pure
 
 from ocannl.dialects.ir.origins import merge
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp, YieldOp
-from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
+from ocannl.passes.analysis.values.value_numbering import Key, ValueNumbering
 
 
 class Eliminator:

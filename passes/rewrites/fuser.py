@@ -11,7 +11,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.origins import inherit, merge
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
-from ocannl.passes.analysis.fusion_legality import NestSummary, Renaming, is_worthwhile, legal_renaming
+from ocannl.passes.analysis.fusion.fusion_legality import NestSummary, Renaming, is_worthwhile, legal_renaming
 from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import Accesses, Cell, Step, cell, with_reduced
 from ocannl.passes.rewrites.indices import rename

@@ -17,10 +17,10 @@ from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_ma
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.analysis.dataflow.read_cells import read_ranges
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import all_steps, names_in, nodes, operations, used_nodes
-from ocannl.passes.analysis.read_cells import read_ranges
-from ocannl.passes.analysis.resets import reset_to
+from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import nest_of
 

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.loops import IndexOp
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.precisions import BOOL, is_integer
-from ocannl.passes.analysis.constants import integer
+from ocannl.passes.analysis.patterns.constants import integer
 
 # On integers with a sign; the result is wrapped around.
 FOLDED: Mapping[type[Operation], Callable[[int, int], int]] = {

@@ -23,7 +23,7 @@ from ocannl.dialects.scalar.accumulation import (
     neutral_constant,
 )
 from ocannl.passes.analysis.nests import with_reduced
-from ocannl.passes.analysis.slices import slice_in
+from ocannl.passes.analysis.values.slices import slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 

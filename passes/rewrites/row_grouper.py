@@ -11,11 +11,11 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.loops import FuncOp, NestOp
-from ocannl.passes.analysis.footprints import NestFootprint
+from ocannl.passes.analysis.costs.footprints import NestFootprint
+from ocannl.passes.analysis.fusion.row_fusion import NestChain
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import all_steps, node_mode, used_nodes
-from ocannl.passes.analysis.row_fusion import NestChain
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 
 # The most nests between the first and the last of a chain that stay out of it, and the most in a chain.
 PASSED_OVER, LONGEST_CHAIN = 8, 32

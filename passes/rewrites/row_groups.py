@@ -15,13 +15,13 @@ from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.divisors import divisors
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
+from ocannl.passes.analysis.fusion.row_fusion import Member, NestChain
 from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import ZERO, Indexed, declaration, nodes, operations
-from ocannl.passes.analysis.row_fusion import Member, NestChain
-from ocannl.passes.analysis.sums import MULTIPLIED, is_float_sum, is_product
-from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
+from ocannl.passes.analysis.patterns.sums import MULTIPLIED, is_float_sum, is_product
+from ocannl.passes.analysis.schedules.divisors import divisors
+from ocannl.passes.analysis.targets.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.rfactor import rfactor

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.loops import IndexOp, ReduceOp
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.small_floats import small_format, small_value
-from ocannl.passes.analysis.constants import TRUE, number, truth
+from ocannl.passes.analysis.patterns.constants import TRUE, number, truth
 from ocannl.passes.rewrites.integer_algebra import (
     simplify_int_cmp,
     simplify_integer_index,

@@ -16,9 +16,14 @@ from ocannl.dialects.index.memref import element_bytes, element_type, memref_sha
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.contractions import LEAST_REDUCED, LEAST_SIDE, find_contraction, stands_alone
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import all_steps, names_in, nodes, points, written_nodes
+from ocannl.passes.analysis.patterns.contractions import (
+    LEAST_REDUCED,
+    LEAST_SIDE,
+    find_contraction,
+    stands_alone,
+)
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 

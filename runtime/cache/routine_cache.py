@@ -11,7 +11,7 @@ from typing import Any
 
 from ocannl.dialects.index.splits import SplitAxis
 from ocannl.lowering.entry import EntryLayout
-from ocannl.passes.analysis.routine_facts import IndexLimit, RoutineFacts
+from ocannl.passes.analysis.dataflow.routine_facts import IndexLimit, RoutineFacts
 from ocannl.runtime.cache.cached_origins import CachedOrigins
 from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key

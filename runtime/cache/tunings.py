@@ -12,8 +12,8 @@ from xdsl.parser import Parser
 
 from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_text
 from ocannl.lowering.pipelines import new_context
-from ocannl.passes.analysis.schedule_candidates import Choice, Choices, FindChoices, no_choices
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Choices, FindChoices, no_choices
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.host.processor import host

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.exchanger import Exchanger
 from ocannl.runtime.collectives.grid import Grid

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import RECORD, VIOLATION
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.cpu.profile import profile
 from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.host.debugged import DebuggedModule, debugged

@@ -12,7 +12,7 @@ from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
 from ocannl.passes.analysis.nests import functions, uncalled
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.host.debugged import debugged
 from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.interface import the_func

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels.description import Dispatch, descriptions
-from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET
 from ocannl.runtime.cuda.driver import CudaError
 from ocannl.runtime.cuda.gpu import Gpu, check_runs
 from ocannl.runtime.cuda.program import CudaProgram

@@ -6,7 +6,7 @@ from typing import Any
 
 import llvmlite.binding
 
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.host.jit import emit_object, llvm_target, new_target_machine
 from ocannl.runtime.host.jit_dump import add_to_dump
 from ocannl.runtime.host.perf_map import add_to_map

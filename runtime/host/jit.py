@@ -16,7 +16,7 @@ from typing import Any, Literal
 import llvmlite
 import llvmlite.binding
 
-from ocannl.passes.analysis.target import WASM, TargetDescription
+from ocannl.passes.analysis.targets.target import WASM, TargetDescription
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
 from ocannl.runtime.code_generation import LEFT_OUT, all_passes, turn_all_passes
 from ocannl.runtime.host.processor import host, triple_of

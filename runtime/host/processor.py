@@ -8,8 +8,8 @@ from typing import Any
 import llvmlite.binding
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.passes.analysis.processors import PROCESSORS, VISIBLE, described, nearest, processor
-from ocannl.passes.analysis.target import WASM, TargetDescription
+from ocannl.passes.analysis.targets.processors import PROCESSORS, VISIBLE, described, nearest, processor
+from ocannl.passes.analysis.targets.target import WASM, TargetDescription
 from ocannl.runtime.settings import config, is_on
 from ocannl.runtime.systems.system import System
 from ocannl.runtime.systems.table import LINUX, MACOS, system

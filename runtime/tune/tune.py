@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
-from ocannl.passes.analysis.canonical_text import canonical_text
+from ocannl.passes.analysis.equality.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import Opaque, all_steps, functions, nests_of, steps
-from ocannl.passes.analysis.schedule_alternatives import alternatives
-from ocannl.passes.analysis.schedule_candidates import Choices, FindChoices
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.schedule_alternatives import alternatives
+from ocannl.passes.analysis.schedules.schedule_candidates import Choices, FindChoices
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.cpu.profile import Clocked
 from ocannl.runtime.interface import the_func

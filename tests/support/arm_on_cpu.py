@@ -19,7 +19,7 @@ import pytest
 import ocannl as oc
 from ocannl.lowering.arena import PADDING, VERSION
 from ocannl.lowering.entry import entry_symbol
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.host.jit import emit_object
 from ocannl.runtime.host.run import HostRun

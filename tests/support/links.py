@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import ocannl as oc
 from ocannl.lowering.pipelines import PIPELINES, for_target
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.program.extract import extract
 from ocannl.viewer.levels import Levels, Stage, read_levels
 

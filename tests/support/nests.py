@@ -25,10 +25,10 @@ from ocannl.dialects.loops.schedule import Schedule, schedule_text
 from ocannl.lowering.entry import entry_layout, entry_symbol
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import VIOLATION
-from ocannl.passes.analysis.mergeable_loops import mergeable_loops
+from ocannl.passes.analysis.fusion.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nests import nests
-from ocannl.passes.analysis.processors import processor
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.processors import processor
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.cpu.team import Team

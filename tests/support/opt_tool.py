@@ -12,7 +12,7 @@ import numpy as np
 import ocannl as oc
 from ocannl import train
 from ocannl.lowering.pipelines import LEVELS, PIPELINES, stage_names
-from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.analysis.targets.target import DEFAULT_TARGET
 
 PASSES = [p.name for p in PIPELINES["cpu"]]
 STAGES = list(stage_names("cpu"))

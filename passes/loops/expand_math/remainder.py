@@ -10,7 +10,7 @@ from xdsl.dialects.math import AbsFOp, FloorOp, RoundEvenOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import IndexOp
-from ocannl.passes.analysis.constants import number
+from ocannl.passes.analysis.patterns.constants import number
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 
 # Indices are integers of at most so many bits.

@@ -13,18 +13,18 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp
-from ocannl.passes.analysis.footprints import NestFootprint
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.footprints import NestFootprint
+from ocannl.passes.analysis.dataflow.memory import byte_size
+from ocannl.passes.analysis.fusion.row_fusion import Member, NestChain
 from ocannl.passes.analysis.nests import functions, points
-from ocannl.passes.analysis.row_fusion import Member, NestChain
-from ocannl.passes.analysis.shared_reductions import (
+from ocannl.passes.analysis.schedules.shared_reductions import (
     LEAST_REDUCED,
     choose_lanes,
     long_reductions,
     needed_before,
 )
-from ocannl.passes.analysis.strides import in_memory_order
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.strides import in_memory_order
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.rewrites.row_grouper import LONGEST_CHAIN, Grouper
 from ocannl.passes.rewrites.row_groups import Builder
 

@@ -17,11 +17,11 @@ from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel.gpu import HALF_BYTES
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
 from ocannl.dialects.scalar.approximate import APPROXIMATE
-from ocannl.passes.analysis.divisors import largest_divisor
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import all_steps, declaration, nests, ungrouped, used_nodes
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.analysis.schedules.divisors import largest_divisor
+from ocannl.passes.analysis.targets.target import TargetDescription
+from ocannl.passes.analysis.targets.target_options import TargetOptions
 from ocannl.passes.loops.online_softmax.blocks import BlockSizes, BlockSpace
 from ocannl.passes.loops.online_softmax.hidden_blocks import visible_blocks
 from ocannl.passes.loops.online_softmax.online_groups import GroupBuilder, OnlineBuilder, needed_points

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp
 from ocannl.passes.analysis.nests import all_steps, names_in
-from ocannl.passes.analysis.sums import is_float_sum
+from ocannl.passes.analysis.patterns.sums import is_float_sum
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests
 from ocannl.passes.loops.online_softmax.steps import reads_of, writes_of
 

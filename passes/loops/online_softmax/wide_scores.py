@@ -10,8 +10,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.passes.analysis.contractions import find_contraction
 from ocannl.passes.analysis.nests import operations
+from ocannl.passes.analysis.patterns.contractions import find_contraction
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 

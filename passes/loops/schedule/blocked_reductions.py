@@ -21,15 +21,15 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.divisors import divisors, largest_divisor
-from ocannl.passes.analysis.footprints import AccessFootprint
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.costs.footprints import AccessFootprint
+from ocannl.passes.analysis.costs.tile_cost import L2_WAY
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import declaration, names_in, operations
-from ocannl.passes.analysis.schedule_candidates import Choice, Chooser
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.tile_cost import L2_WAY
+from ocannl.passes.analysis.schedules.divisors import divisors, largest_divisor
+from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Chooser
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.pack import after_declarations
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import rfactor

@@ -22,10 +22,10 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, Sto
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.routine import enclosing_routine
-from ocannl.passes.analysis.divisors import largest_divisor
-from ocannl.passes.analysis.dot_products import DotProduct, axis_of
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import declaration, names_in, operations
+from ocannl.passes.analysis.patterns.dot_products import DotProduct, axis_of
+from ocannl.passes.analysis.schedules.divisors import largest_divisor
 from ocannl.passes.loops.schedule.pack import after_declarations
 from ocannl.passes.rewrites.indices import substitute_indices
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp
-from ocannl.passes.analysis.loop_invariants import Iterations, invariant_nodes
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.loop_invariants import Iterations, invariant_nodes
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import declaration, names_in
-from ocannl.passes.analysis.schedule_candidates import loads_of
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.schedule_candidates import loads_of
+from ocannl.passes.analysis.targets.target import TargetDescription
 
 # The most of the cycles without such copies that a nest with them may take: copies that are kept have to be
 # checked, and all of them fill memory.

@@ -22,8 +22,8 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
-from ocannl.passes.analysis.panels import has_row_panels
-from ocannl.passes.analysis.shared_operands import points_that_share
+from ocannl.passes.analysis.schedules.panels import has_row_panels
+from ocannl.passes.analysis.schedules.shared_operands import points_that_share
 from ocannl.passes.rewrites.indices import substitute_indices
 
 

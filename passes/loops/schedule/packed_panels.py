@@ -16,9 +16,9 @@ from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.ir.origins import union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import declaration, operations
-from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
+from ocannl.passes.analysis.targets.target import LARGEST_INSIDE, TargetDescription
 
 
 def group_copies(

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.passes.analysis.nest_facts import nest_facts
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.nest_facts import nest_facts
+from ocannl.passes.analysis.targets.target import TargetDescription
 
 # Less work is done before other threads could help, or before a task of its own would pay.
 SHARED_CYCLES, TASK_CYCLES = 2.0**15, 2.0**12

@@ -15,8 +15,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import NestOp
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.schedule_candidates import Chooser
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.schedule_candidates import Chooser
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import best_of, sum_of_products
 from ocannl.passes.rewrites.indices import substitute_indices
 

@@ -11,12 +11,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import GroupOp, NestOp
-from ocannl.passes.analysis.canonical_text import canonical_text
-from ocannl.passes.analysis.kept_copies import unwritten
-from ocannl.passes.analysis.loop_invariants import iterations
+from ocannl.passes.analysis.dataflow.kept_copies import unwritten
+from ocannl.passes.analysis.dataflow.loop_invariants import iterations
+from ocannl.passes.analysis.equality.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import all_steps, functions, uncalled
-from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
-from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.analysis.schedules.schedule_candidates import FindChoices, no_choices
+from ocannl.passes.analysis.targets.target_options import TargetOptions
 from ocannl.passes.loops.schedule.scheduler import Scheduler
 
 

@@ -10,14 +10,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
-from ocannl.passes.analysis.dot_products import find_dot_product
-from ocannl.passes.analysis.kept_copies import is_kept
-from ocannl.passes.analysis.loop_invariants import Iterations
+from ocannl.passes.analysis.dataflow.kept_copies import is_kept
+from ocannl.passes.analysis.dataflow.loop_invariants import Iterations
+from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import Step, nests_of, points, written_nodes
-from ocannl.passes.analysis.schedule_candidates import Choice, Chooser, loads_of
-from ocannl.passes.analysis.structural_equality import StructuralNumbering
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.patterns.dot_products import find_dot_product
+from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Chooser, loads_of
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, blocked_sum, cheapest
 from ocannl.passes.loops.schedule.dot_products import CopyKey, DotTiling
 from ocannl.passes.loops.schedule.lasting_copies import LastingCopies

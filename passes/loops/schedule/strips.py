@@ -14,7 +14,7 @@ from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.passes.analysis.nests import names_in, variable_sizes
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import loads_in, sum_of_products
 
 # The part of the second-level cache that rows, and the results of a panel, may fill without strips.

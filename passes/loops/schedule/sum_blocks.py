@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ocannl.dialects.loops import NestOp, ReduceOp, SumBlocksAttr
-from ocannl.passes.analysis.sums import MULTIPLIED, SUMMED, is_float_sum, is_product
+from ocannl.passes.analysis.patterns.sums import MULTIPLIED, SUMMED, is_float_sum, is_product
 
 
 def add_in_blocks(nest: NestOp) -> None:

@@ -20,10 +20,10 @@ from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.passes.analysis.costs.tile_cost import L2_WAY
 from ocannl.passes.analysis.nests import names_in, operations
-from ocannl.passes.analysis.schedule_candidates import Choice, loads_of
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.tile_cost import L2_WAY
+from ocannl.passes.analysis.schedules.schedule_candidates import Choice, loads_of
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import loads_in, sum_of_products
 from ocannl.passes.loops.schedule.strips import FITS, strip
 from ocannl.passes.rewrites.indices import substitute_indices

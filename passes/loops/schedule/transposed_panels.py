@@ -7,8 +7,8 @@ from dataclasses import replace
 from ocannl.dialects.loops import LoadOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.footprints import NestFootprint
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.costs.footprints import NestFootprint
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.pack import split
 
 # How many tiles are beside each other in a panel.

@@ -31,17 +31,17 @@ from ocannl.dialects.kernel.gpu import (
     PROCESSORS,
 )
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.contractions import (
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import functions, names_in, nodes, operations, points, single_nests
+from ocannl.passes.analysis.patterns.contractions import (
     TILE_SIDES,
     Contraction,
     find_contraction,
     tile_count,
     tile_work,
 )
-from ocannl.passes.analysis.divisors import divisors
-from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import functions, names_in, nodes, operations, points, single_nests
-from ocannl.passes.analysis.shared_reductions import choose_lanes, is_long, shared_variable
+from ocannl.passes.analysis.schedules.divisors import divisors
+from ocannl.passes.analysis.schedules.shared_reductions import choose_lanes, is_long, shared_variable
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction

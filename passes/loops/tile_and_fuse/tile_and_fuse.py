@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp, NestOp
-from ocannl.passes.analysis.dot_products import find_dot_product
-from ocannl.passes.analysis.footprints import NestFootprint
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.costs.footprints import NestFootprint
+from ocannl.passes.analysis.dataflow.memory import byte_size
+from ocannl.passes.analysis.fusion.row_fusion import NestChain, is_far
 from ocannl.passes.analysis.nests import functions, nodes
-from ocannl.passes.analysis.row_fusion import NestChain, is_far
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.analysis.patterns.dot_products import find_dot_product
+from ocannl.passes.analysis.targets.target import TargetDescription
+from ocannl.passes.analysis.targets.target_options import TargetOptions
 from ocannl.passes.rewrites.row_grouper import Grouper
 from ocannl.passes.rewrites.row_groups import Builder
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ocannl.dialects.index.linear import Linear, Space
-from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.divisors import divisors
+from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.divisors import divisors
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.winograd.transforms import OFFSETS, POSITIONS, TERMS
 
 # The terms of a tile, and the products of a tile and a pair of channels without transformations.

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import Float32Type
 from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import points
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.winograd.blocks import Extents, pays
 from ocannl.passes.loops.winograd.transforms import OFFSETS, POSITIONS
 from ocannl.passes.rewrites.gathered_windows import Scatter, find_scatter, gathered

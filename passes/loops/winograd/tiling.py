@@ -19,11 +19,11 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.accumulation import builder_for
-from ocannl.passes.analysis.convolutions import Convolution, points
-from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import declaration, nodes
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.patterns.convolutions import Convolution, points
+from ocannl.passes.analysis.schedules.divisors import largest_divisor
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.winograd.blocks import SQUARE, WORD, Blocking, Extents, best_blocking
 from ocannl.passes.loops.winograd.transforms import (
     IMAGE,

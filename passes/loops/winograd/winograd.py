@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp, NestOp
-from ocannl.passes.analysis.convolutions import find_convolution
 from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import functions, nests
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.analysis.patterns.convolutions import find_convolution
+from ocannl.passes.analysis.targets.target import TargetDescription
+from ocannl.passes.analysis.targets.target_options import TargetOptions
 from ocannl.passes.loops.winograd.blocks import pays
 from ocannl.passes.loops.winograd.scattered import gathered_nests
 from ocannl.passes.loops.winograd.tiling import Tiling, extents_of

@@ -29,13 +29,13 @@ from ocannl.dialects.texpr import (
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.scan import nested
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
-from ocannl.passes.analysis.derivative_paths import (
+from ocannl.passes.analysis.final_shapes import check_shapes
+from ocannl.passes.analysis.values.derivative_paths import (
     all_operands,
     dependencies,
     dependents,
     differentiable_operands,
 )
-from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.texpr.differentiate.derivative_builder import (
     broadcast_to,
     combined,

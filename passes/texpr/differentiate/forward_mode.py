@@ -16,7 +16,7 @@ from ocannl.dialects.scalar.terms import Arg, Term, product, total
 from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
-from ocannl.passes.analysis.derivative_paths import (
+from ocannl.passes.analysis.values.derivative_paths import (
     all_operands,
     check_has_derivative,
     dependencies,

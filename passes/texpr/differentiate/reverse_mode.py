@@ -18,7 +18,7 @@ from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import shape_of
-from ocannl.passes.analysis.derivative_paths import (
+from ocannl.passes.analysis.values.derivative_paths import (
     all_operands,
     check_has_derivative,
     dependencies,

@@ -20,8 +20,8 @@ from ocannl.dialects.texpr import ApplyOp, ConstantOp, EmbedOp, RangeOp, ScanOp,
 from ocannl.dialects.texpr.axes import Axis
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
-from ocannl.passes.analysis.derivative_paths import dependencies, dependents
-from ocannl.passes.analysis.slices import operands_with_body, slice_in
+from ocannl.passes.analysis.values.derivative_paths import dependencies, dependents
+from ocannl.passes.analysis.values.slices import operands_with_body, slice_in
 from ocannl.passes.texpr.differentiate.derivative_builder import (
     combined,
     constant,

@@ -14,8 +14,8 @@ from ocannl.dialects.ir.errors import OcannlError, at_line, location_text
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.texpr import AssignOp, BackpropOp, ForwardOp, GradOp, ParamOp, ValueOp
 from ocannl.dialects.texpr.derivatives import JvpOp, VjpOp
-from ocannl.passes.analysis.derivative_paths import all_operands, dependencies, differentiable_operands
-from ocannl.passes.analysis.slices import backward_slice
+from ocannl.passes.analysis.values.derivative_paths import all_operands, dependencies, differentiable_operands
+from ocannl.passes.analysis.values.slices import backward_slice
 
 
 @dataclass(frozen=True)

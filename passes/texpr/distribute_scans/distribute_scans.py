@@ -15,8 +15,8 @@ from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, ScanOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import tensor_type
-from ocannl.passes.analysis.derivative_paths import all_operands, dependents
-from ocannl.passes.analysis.slices import slice_in
+from ocannl.passes.analysis.values.derivative_paths import all_operands, dependents
+from ocannl.passes.analysis.values.slices import slice_in
 from ocannl.passes.texpr.distribute_scans.positions import Positions, is_movable, users
 from ocannl.passes.texpr.distribute_scans.prune import pruned
 

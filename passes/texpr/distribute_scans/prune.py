@@ -9,8 +9,8 @@ from xdsl.ir import Operation, Region, SSAValue
 from ocannl.dialects.ir.op_helpers import block_copied
 from ocannl.dialects.texpr import ScanOp, YieldOp
 from ocannl.dialects.texpr.tensor_type import tensor_type
-from ocannl.passes.analysis.derivative_paths import all_operands
-from ocannl.passes.analysis.slices import slice_in
+from ocannl.passes.analysis.values.derivative_paths import all_operands
+from ocannl.passes.analysis.values.slices import slice_in
 
 
 def needed_carries(scan: ScanOp) -> set[int]:

@@ -20,8 +20,8 @@ from ocannl.dialects.ir.origins import across_layers
 from ocannl.dialects.routine import MICROBATCH
 from ocannl.dialects.texpr import CommentOp, ConstantOp, MemoryOp, OfOp, ScanOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.passes.analysis.equality.layers import ALL_LAYERS, ATTRIBUTE, ENDS, LAST, Layers
 from ocannl.passes.analysis.final_shapes import check_shapes
-from ocannl.passes.analysis.layers import ALL_LAYERS, ATTRIBUTE, ENDS, LAST, Layers
 from ocannl.passes.texpr.fold_layers.layering import NO_LAYER, Layering, NumberedStatements
 
 # Fewer layers than this are compiled as they are.

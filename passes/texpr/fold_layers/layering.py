@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.texpr import ApplyOp, BackpropOp, MemoryOp, ParamOp
 from ocannl.dialects.texpr.derivatives import DerivativeOp
-from ocannl.passes.analysis.derivative_paths import differentiable_operands
+from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
 from ocannl.passes.texpr.fold_layers.repeats import LEAST_REPEATS, Repeat, apart, repeats
 
 # Properties that name values, and do not decide on what is computed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ocannl.passes.analysis.divisors import divisors_beside
+from ocannl.passes.analysis.schedules.divisors import divisors_beside
 from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
 from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of, sides_of

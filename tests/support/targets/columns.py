@@ -20,7 +20,7 @@ from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 from support.ptx.memory import Counts
 
 import ocannl as oc
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.cuda.ptxas import find_ptxas
 from ocannl.runtime.host.processor import host, missing_features
 

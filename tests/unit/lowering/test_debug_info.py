@@ -16,7 +16,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.host.elf import ObjectFile
 from ocannl.runtime.host.jit import emit_object
 from ocannl.runtime.host.line_table import line_rows

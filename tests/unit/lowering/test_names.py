@@ -16,7 +16,7 @@ from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.device import kernels_to_device
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.runtime.host.processor import host
 from ocannl.runtime.llvm_parser import parse_llvm

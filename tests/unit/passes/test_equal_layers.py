@@ -18,9 +18,9 @@ from ocannl import nn, train
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
-from ocannl.passes.analysis.layers import ATTRIBUTE
+from ocannl.passes.analysis.equality.layers import ATTRIBUTE
+from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.nests import functions, nodes, steps
-from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass

@@ -17,7 +17,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.dialects.loops import CollectiveOp
 from ocannl.lowering.pipelines import PIPELINES, run_passes
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import all_steps, declaration, functions
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.program.extract import extract

@@ -22,9 +22,9 @@ from support.targets.columns import noted
 from support.targets.rows import ROWS
 
 import ocannl as oc
-from ocannl.passes.analysis.memory import memory_report
-from ocannl.passes.analysis.processors import processor
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.dataflow.memory import memory_report
+from ocannl.passes.analysis.targets.processors import processor
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.reasons.node_reasons import NodeReasons
 from ocannl.shipping.export import WASM_OPTIONS
 from ocannl.shipping.library import Library, library

@@ -22,7 +22,7 @@ from ocannl import nn, train
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.cpu.parallel_regions import VCOMP
 from ocannl.runtime.host.jit import emit_object
 from ocannl.runtime.systems.table import WINDOWS

@@ -10,7 +10,7 @@ from support.machine_loops import SCALAR, VECTOR, count, innermost_loops
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.host.jit import emit_assembly
 
 TARGETS = ["neoverse-n1", "neoverse-v1", "x86-64-v2", "x86-64-v3", "x86-64-v4"]

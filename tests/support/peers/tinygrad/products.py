@@ -10,7 +10,7 @@ from support.peers.tinygrad.values import Values, raw
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.nn.attention import SEEN
+from ocannl.nn.transformers.attention import SEEN
 
 
 class Products(Values):

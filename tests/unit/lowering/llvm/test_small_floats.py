@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.scalar.small_floats import Format
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.passes.analysis.processors import nearest as nearest_level
-from ocannl.passes.analysis.processors import processor
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.processors import nearest as nearest_level
+from ocannl.passes.analysis.targets.processors import processor
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.jit import emit_assembly

@@ -20,7 +20,7 @@ from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import parse_text
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass

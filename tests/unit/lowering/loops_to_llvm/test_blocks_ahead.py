@@ -11,7 +11,7 @@ from ocannl.dialects.loops import LoadOp, NestOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_llvm.blocks_ahead import BlocksAhead, blocks_ahead, phase_of, piece_of
 from ocannl.lowering.placement import place
-from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.nests import operations, variable_sizes
 
 # Of a gradient `g` and an image `x`, of 512 images of 8 x 8.

@@ -11,7 +11,7 @@ from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS
 from ocannl.passes.analysis.nests import nodes
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.host.jit import emit_object
 
 

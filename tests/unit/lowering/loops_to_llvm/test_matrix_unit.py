@@ -13,8 +13,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.loops_to_llvm.module import loops_to_llvm
-from ocannl.passes.analysis.processors import processor
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.processors import processor
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.jit import emit_assembly

@@ -11,7 +11,7 @@ from support.nests import parse_module
 from xdsl.context import Context
 
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.jit import emit_assembly

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.loops_to_llvm import rows_ahead
 from ocannl.lowering.loops_to_llvm.module import loops_to_llvm
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.processor import host

@@ -9,7 +9,7 @@ from ocannl.dialects.loops import NestOp
 from ocannl.lowering.loops_to_llvm.strips_ahead import strips_ahead
 from ocannl.lowering.loops_to_llvm.tile import strip_start
 from ocannl.lowering.placement import place
-from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.costs.cache_lines import LINE
 
 PRODUCT = """
 loops.func @f {{

@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import GroupOp
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes.analysis.canonical_text import canonical_text
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
+from ocannl.passes.analysis.equality.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import nests_of, steps
-from ocannl.passes.analysis.schedule_alternatives import alternatives
-from ocannl.passes.analysis.schedule_candidates import Choices
-from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
+from ocannl.passes.analysis.schedules.schedule_alternatives import alternatives
+from ocannl.passes.analysis.schedules.schedule_candidates import Choices
+from ocannl.passes.analysis.targets.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule import packed_panels
 from ocannl.passes.loops.schedule.schedule import SchedulePass

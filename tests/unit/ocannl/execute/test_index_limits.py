@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 import ocannl as oc
 from ocannl.dialects.index.linear import Linear
 from ocannl.execute.index_limits import IndexLimits
-from ocannl.passes.analysis.routine_facts import routine_facts
+from ocannl.passes.analysis.dataflow.routine_facts import routine_facts
 
 STATIC, VARIABLES = ("i", "j"), ("a", "b")
 COEFFICIENTS = st.integers(-3, 3)

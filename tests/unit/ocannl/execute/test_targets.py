@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ocannl as oc
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.host.processor import host, missing_features
 
 LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "cortex-a72", "host"]

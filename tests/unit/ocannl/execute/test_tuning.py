@@ -20,9 +20,9 @@ from ocannl import train
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.text_printer import op_text
 from ocannl.execute import tuning
-from ocannl.passes.analysis.nest_facts import ScopeFacts
-from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.tile_cost import TileCost
+from ocannl.passes.analysis.costs.tile_cost import TileCost
+from ocannl.passes.analysis.schedules.nest_facts import ScopeFacts
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.cpu.profile import Clocked
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock

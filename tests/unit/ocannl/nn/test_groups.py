@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl import nn
 from ocannl.lowering import pipelines
-from ocannl.passes.analysis.processors import nearest
+from ocannl.passes.analysis.targets.processors import nearest
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 from ocannl.runtime.host.processor import host
 

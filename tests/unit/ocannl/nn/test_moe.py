@@ -12,8 +12,8 @@ from support.nn.experts import CASES, capacity_of, taken
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.nn.expert_buffers import AllTokens, Blocks, block_sizes, without_drops
-from ocannl.nn.routing import Routing, route
+from ocannl.nn.experts.expert_buffers import AllTokens, Blocks, block_sizes, without_drops
+from ocannl.nn.experts.routing import Routing, route
 
 rng = np.random.default_rng(11)
 TOKENS, TARGETS = rng.normal(size=(3, 10, 5)), rng.normal(size=(3, 10, 5))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.nn.quantized_weights import FORMATS
+from ocannl.nn.weights.quantized_weights import FORMATS
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 import ocannl as oc
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.texpr import TEXPR
-from ocannl.passes.analysis.work import flops
+from ocannl.passes.analysis.costs.work import flops
 from ocannl.program.tensor_functions import sorting
 
 CTX = oc.Context.cpu(1)

@@ -14,10 +14,10 @@ from support.nests import parse_module
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.passes.analysis.canonical_text import canonical_text
-from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
+from ocannl.passes.analysis.equality.canonical_text import canonical_text
+from ocannl.passes.analysis.fusion.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.nests import nests
-from ocannl.passes.analysis.schedule_candidates import Choices, Chooser
+from ocannl.passes.analysis.schedules.schedule_candidates import Choices, Chooser
 from ocannl.program import graph
 from ocannl.program.extract import extract
 from ocannl.program.why.shape_proofs import proof, shape_by

@@ -14,7 +14,7 @@ from support.targets.columns import noted
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.passes.analysis.memory import memory_report
+from ocannl.passes.analysis.dataflow.memory import memory_report
 from ocannl.program import graph
 from ocannl.program.why.shape_proofs import proof, shape_by
 from ocannl.reasons.node_reasons import NodeReasons

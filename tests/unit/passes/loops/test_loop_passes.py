@@ -25,12 +25,12 @@ from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.pipelines import PIPELINES
 from ocannl.passes.analysis import footprints, row_fusion
-from ocannl.passes.analysis.divisors import divisors
-from ocannl.passes.analysis.fusion_legality import same_or_apart
-from ocannl.passes.analysis.memory import memory_report
+from ocannl.passes.analysis.dataflow.memory import memory_report
+from ocannl.passes.analysis.fusion.fusion_legality import same_or_apart
+from ocannl.passes.analysis.fusion.row_fusion import NestChain
 from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations, uncalled
-from ocannl.passes.analysis.row_fusion import NestChain
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.schedules.divisors import divisors
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops import rematerialize
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.rematerialize import RematerializePass

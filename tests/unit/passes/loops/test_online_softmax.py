@@ -26,7 +26,7 @@ from xdsl.context import Context
 import ocannl as oc
 from ocannl import nn
 from ocannl.dialects.loops import GroupOp
-from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.passes.loops.online_softmax import online_softmax
 from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass

@@ -17,7 +17,7 @@ from ocannl import nn
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp
-from ocannl.nn.attention import SEEN
+from ocannl.nn.transformers.attention import SEEN
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.runtime.cuda.ptx import kernel_resources
 from ocannl.runtime.cuda.ptxas import find_ptxas

@@ -16,7 +16,9 @@ from ocannl.dialects.loops.late_bodies import late_body
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.pipelines import PIPELINES, run_passes
-from ocannl.passes.analysis.kept_copies import written
+from ocannl.passes.analysis.dataflow.kept_copies import written
+from ocannl.passes.analysis.dataflow.routine_facts import routine_facts
+from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
     declaration,
@@ -30,8 +32,6 @@ from ocannl.passes.analysis.nests import (
     used_nodes,
     written_nodes,
 )
-from ocannl.passes.analysis.routine_facts import routine_facts
-from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.loops.schedule.pack import copy_nest
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers

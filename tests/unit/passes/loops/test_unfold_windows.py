@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.passes.analysis.contractions import find_contraction
 from ocannl.passes.analysis.nests import functions, nests, nodes
+from ocannl.passes.analysis.patterns.contractions import find_contraction
 from ocannl.passes.loops.unfold_windows import UnfoldWindowsPass
 
 

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 import ocannl as oc
 from ocannl.dialects.loops import GroupOp
 from ocannl.passes.analysis.nests import functions, nests, nodes, steps
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.winograd import blocks
 from ocannl.passes.loops.winograd.winograd import WinogradPass
 

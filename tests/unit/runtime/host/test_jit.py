@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.native_memory import in_use
 
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.cache.object_cache import ObjectCache
 from ocannl.runtime.code_generation import all_passes
 from ocannl.runtime.host import jit

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.passes.analysis.processors import PROCESSORS, processor
-from ocannl.passes.analysis.target import AVX512
+from ocannl.passes.analysis.targets.processors import PROCESSORS, processor
+from ocannl.passes.analysis.targets.target import AVX512
 from ocannl.runtime.host.jit import emit_assembly
 from ocannl.runtime.host.processor import (
     chosen_target,

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.runtime.host import jit
 from ocannl.runtime.host.processor import host
 from ocannl.runtime.host.split_module import split_module

@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import GroupOp
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.processor import missing_features
 

@@ -12,7 +12,7 @@ from support.nests import parse_module, the_func
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.nests import steps
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.parallel import (
     SHARED_CYCLES,
     TASK_CYCLES,

@@ -12,7 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.passes.analysis.nests import nests
-from ocannl.passes.analysis.processors import processor
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.remainders import Splitting, split_off_remainder
 from ocannl.passes.loops.schedule.schedule import SchedulePass

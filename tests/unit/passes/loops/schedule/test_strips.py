@@ -12,7 +12,7 @@ from support.nests import random_arrays, run_compiled, scheduled, the_func
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.passes.analysis.nests import nests
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.strips import strip
 from ocannl.runtime.host.processor import host
 

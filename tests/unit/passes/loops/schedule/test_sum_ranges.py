@@ -13,9 +13,9 @@ from support.nests import parse_module, random_arrays, run_compiled, scheduled, 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ocannl.passes.analysis.dataflow.routine_facts import routine_facts
 from ocannl.passes.analysis.nests import nests
-from ocannl.passes.analysis.processors import processor
-from ocannl.passes.analysis.routine_facts import routine_facts
+from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.schedule.sum_ranges import Product, ranges, split_in_ranges
 from ocannl.runtime.host.processor import host
 

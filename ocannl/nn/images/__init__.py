@@ -1,0 +1,1 @@
+"""Convolutions, pooling and what else reads images by windows."""

@@ -1,0 +1,1 @@
+"""Networks and blocks that are known by a name."""

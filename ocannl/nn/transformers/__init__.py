@@ -1,0 +1,1 @@
+"""Attention, its caches, positions, and the layers made of them."""

@@ -1,0 +1,1 @@
+"""Costs: instructions, cycles, and bytes that are touched."""

@@ -1,0 +1,1 @@
+"""Equality but for names: of nests, of steps and of whole layers."""

@@ -1,0 +1,1 @@
+"""Legality and profitability of one loop in place of several."""

@@ -1,0 +1,1 @@
+"""Patterns that are recognized in nests."""

@@ -1,0 +1,1 @@
+"""Schedules of nests: which there are, and what they share."""

@@ -1,0 +1,448 @@
+"""The candidate schedules of a nest, ranked by the cost model."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.costs.tile_cost import TileCost, chains, rows_that_stay
+from ocannl.passes.analysis.costs.tile_heights import MOST_OF_PRODUCT, best_height
+from ocannl.passes.analysis.costs.touched_bytes import spanned
+from ocannl.passes.analysis.fusion.mergeable_loops import mergeable_loops
+from ocannl.passes.analysis.patterns.sums import is_contraction
+from ocannl.passes.analysis.schedules.nest_facts import Access, ScopeFacts, computed_bytes, nest_facts
+from ocannl.passes.analysis.targets.target import TargetDescription
+
+# The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it. Where
+# registers are many, each tile has two, of which the one's operations run while the other's are waited for.
+WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 36, 32
+# The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
+FEW_OPERATIONS = 4
+# The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
+TRANSPOSED = 8
+# Accumulators enough to keep the multipliers busy; more of them cost code. In products of matrices, whose sum
+# is one loop, they save loads where a row has several vectors.
+ACCUMULATORS, OF_PRODUCT = 16, 24
+# The bytes of a page of memory, and how many of them a TLB of the second level has, with room for others.
+PAGE_BYTES, KNOWN_PAGES = 4096, 1024
+# The points of a sum that is short, and how many times as large as an operand results are then the most of
+# what is moved.
+SHORT, MOSTLY = 64, 4
+# How many times fewer bytes from beyond the second-level cache are worth another loop order; and the part of
+# that cache in which what is read again stays.
+MUCH_LESS, STAYS = 1.5, 4 / 5
+# The cycles that a tile may take more where so many fewer come.
+NEARLY = 1.05
+# Rows of memory that are read at the same time as fast as one, though they may meet in one set of a cache.
+STREAMS = 8
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The schedule of a nest before operands are packed and threads have their shares.
+
+    `packed` are the loads that read packed copies, by their number in the nest.
+    """
+
+    schedule: Schedule
+    packed: tuple[int, ...] = ()
+
+
+def loads_of(nest: NestOp) -> list[LoadOp]:
+    return [op for op in nest.walk() if isinstance(op, LoadOp)]
+
+
+class Chooser:
+    """The candidate schedules of one nest, and the cheapest of them."""
+
+    def __init__(
+        self,
+        nest: NestOp,
+        facts: ScopeFacts,
+        target: TargetDescription,
+        merged: tuple[tuple[str, ...], ...],
+        kept: Mapping[SSAValue, float] | None = None,
+    ) -> None:
+        self.nest = nest
+        self.facts = facts
+        self.target = target
+        self.merged = merged
+        self.kept = kept or {}
+        reductions = [scope for scope in facts.walk() if scope is not facts]
+        self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
+        accesses = max(a.bytes for scope in facts.walk() for a in scope.accesses)
+        self.element_bytes = max(accesses, computed_bytes(nest))
+        self.elements = max(1, target.vector_bytes // self.element_bytes)
+        self.in_turn = bool(nest.clashing)
+        self.work = sum(scope.work for scope in facts.walk())
+
+    @staticmethod
+    def of(
+        nest: NestOp, target: TargetDescription, kept: Mapping[SSAValue, float] | None = None
+    ) -> Chooser | None:
+        """None for a nest in which there is nothing to choose. Copies of the nodes `kept`, which several runs
+        share, cost each of them only that part of their cycles.
+        """
+        merged = mergeable_loops(nest)
+        facts = nest_facts(nest, merged)
+        if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
+            return None
+        return Chooser(nest, facts, target, merged, kept)
+
+    def best(self) -> tuple[float, Choice]:
+        """The cheapest choice, with its cycles; of a product of large matrices, one whose tile goes along the
+        same loops and takes hardly more, where far fewer bytes come from beyond the second-level cache then.
+        """
+        costed = [(*self.cost(tile), tile) for tile in self.candidates()]
+        cheapest = cycles, packed, tile = min(costed, key=lambda found: found[0])
+        if self.is_large_product():
+            traffic, loops = self.traffic(self.order(tile), tile), tile.tile_loops
+            less = [
+                (cost, loads, other)
+                for cost, loads, other in costed
+                if cost <= NEARLY * cycles
+                and other.tile_loops == loops
+                and MUCH_LESS * self.traffic(self.order(other), other) < traffic
+            ]
+            cycles, packed, tile = min(less, key=lambda found: found[0], default=cheapest)
+        return cycles, self.choice(tile, packed)
+
+    def ranked(self) -> list[Choice]:
+        """The choices of all candidates, the cheapest first."""
+        costed = sorted(
+            ((self.cost(tile), tile) for tile in self.candidates()), key=lambda found: found[0][0]
+        )
+        return [self.choice(tile, packed) for (_, packed), tile in costed]
+
+    def cycles(self, choice: Choice) -> float:
+        return self.cost(choice.schedule)[0]
+
+    def cost(self, tile: Schedule) -> tuple[float, list[LoadOp]]:
+        """The cycles with a tile, and the loads that are then worth a packed copy."""
+        cost = TileCost(tile, self.target, self.element_bytes, self.facts.space, self.kept)
+        return cost.nest(self.facts), cost.packed
+
+    def choice(self, tile: Schedule, packed: Sequence[LoadOp]) -> Choice:
+        schedule = Schedule(
+            self.order(tile), tile.rows, tile.lanes, merged=self.merged, chains=self.chains(tile)
+        )
+        loads = loads_of(self.nest) if packed else []
+        return Choice(schedule, tuple(sorted(loads.index(load) for load in packed)))
+
+    def chains(self, schedule: Schedule) -> int:
+        """The accumulator chains of the dominant reduction, if the lanes are variables of
+        the nest; else 1.
+        """
+        if self.dominant is None or schedule.lanes is None or schedule.lanes[0] not in self.dominant.varies:
+            return 1
+        accumulators = max(1, schedule.lanes[1] // self.elements) * (schedule.rows or ("", 1))[1]
+        last = list(self.dominant.space.values())[-1]
+        return min(last, chains(accumulators * len(self.facts.inner), self.target))
+
+    def candidates(self) -> Iterator[Schedule]:
+        """The tiles to be costed, the plain loops first, which would transpose element by element."""
+        if not self.transposes():
+            yield Schedule()
+        for lanes in self.lanes():
+            yield Schedule(lanes=lanes)
+            for rows in self.rows(lanes):
+                yield Schedule(rows=rows, lanes=lanes)
+        for rows, lanes in itertools.permutations(self.facts.space, 2):
+            for edge in filter(self.has_registers, (TRANSPOSED, self.elements)):
+                if self.crosses(rows, lanes, edge) and self.is_apart(rows, lanes):
+                    yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
+
+    def transposes(self) -> bool:
+        """Whether a nest is a copy that is read and written along different loops."""
+        accesses, sizes = self.facts.accesses, self.facts.space
+        along = {name for a in accesses for name in sizes if a.strides.get(name) == 1}
+        is_copy = len(accesses) == 2 and self.dominant is None and not any(a.scattered for a in accesses)
+        return is_copy and len(along) == 2 and all(sizes[name] >= TRANSPOSED for name in along)
+
+    def has_registers(self, edge: int) -> bool:
+        """Whether a reduction has registers for the accumulators of a square tile."""
+        accumulators = edge * max(1, edge // self.elements)
+        return self.dominant is None or accumulators <= self.target.accumulators
+
+    def lanes(self) -> Iterator[tuple[str, int]]:
+        spaces = self.facts.space | self.reduced
+        for name, size in spaces.items():
+            if size == 1 or not self.is_apart(name):
+                continue
+            for vectors in (1, 2, 4, 8, 16):
+                width = self.elements * vectors
+                if vectors > self.widest(name):
+                    break
+                if size <= width:
+                    yield name, 1 << (size - 1).bit_length()
+                    break
+                yield name, width
+
+    @property
+    def reduced(self) -> dict[str, int]:
+        """The loops of the dominant reduction, and of those around it."""
+        if self.dominant is None:
+            return {}
+        sizes = self.dominant.around | self.dominant.space
+        return {name: size for name, size in sizes.items() if name not in self.facts.space}
+
+    def widest(self, name: str) -> int:
+        if self.dominant is not None and name in self.dominant.varies:
+            is_wide = self.streams() and self.facts.work <= FEW_OPERATIONS and not self.finds_extremes
+            return ACCUMULATORS if is_wide else 4
+        if self.work <= WIDEST_WORK:
+            return WIDEST
+        return 2 if self.target.vector_registers >= MANY_REGISTERS else 1
+
+    @property
+    def finds_extremes(self) -> bool:
+        """Whether the dominant reduction takes a mask for each vector: x86-64 compares floats and selects, so
+        that NaN stays, and has few registers for masks.
+        """
+        assert self.dominant is not None
+        op = self.dominant.op
+        is_extreme = isinstance(op, ReduceOp) and op.accum.data in ("max", "min")
+        return is_extreme and not self.target.compared
+
+    def streams(self) -> bool:
+        """Whether an operand of the dominant reduction does not fit in the second-level cache."""
+        assert self.dominant is not None
+        sizes = self.dominant.around | self.dominant.space
+        footprints = (self.footprint(access, sizes.keys()) for access in self.dominant.accesses)
+        return max(footprints, default=0) > self.target.l2_bytes
+
+    def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
+        """The variables and heights of tiles of accumulators for which there are registers, beside a vector
+        of each operand.
+        """
+        lane_name, width = lanes
+        vectors = max(1, width // self.elements)
+        if self.dominant is None or vectors > 2:
+            return
+        assert isinstance(self.dominant.op, ReduceOp)
+        is_reused = is_contraction(self.dominant.op)
+        most = MOST_OF_PRODUCT if is_reused else math.inf
+        numbers = (
+            (ACCUMULATORS, OF_PRODUCT) if is_reused and vectors > 1 and self.is_plain() else (ACCUMULATORS,)
+        )
+        budgets = [min(self.target.accumulators, n) // vectors // len(self.facts.inner) for n in numbers]
+        if lane_name in self.reduced and (self.streams() or not is_reused):
+            budgets = [min(budget, STREAMS) for budget in budgets]
+        for name in sorted(self.facts.space, key=self.row_distance):
+            size = self.facts.space[name]
+            if (
+                size > 1
+                and name != lane_name
+                and name in self.dominant.varies
+                and budgets[0] > 1
+                and self.is_apart(name, lane_name)
+            ):
+                # Threads share the parts of a merged loop that whole tiles fill.
+                own = budgets[:1] if "*" in name else [*budgets, min(budgets[0], self.rows_that_stay(name))]
+                for height in dict.fromkeys(best_height(size, budget, most) for budget in own):
+                    yield name, height
+
+    def is_large_product(self) -> bool:
+        """Whether a nest stores products of matrices that the second-level cache does not hold."""
+        op = None if self.dominant is None else self.dominant.op
+        return isinstance(op, ReduceOp) and is_contraction(op) and self.is_plain() and self.streams()
+
+    def is_plain(self) -> bool:
+        """Whether a nest stores a sum that is one loop, with little arithmetic beside it and not in turn."""
+        assert self.dominant is not None
+        return len(self.dominant.space) == 1 and self.facts.work <= FEW_OPERATIONS and not self.in_turn
+
+    def rows_that_stay(self, name: str) -> int:
+        """The rows of a tile that the first-level cache holds at the same time."""
+        assert self.dominant is not None
+        along = [a for a in self.dominant.accesses if a.strides.get(name)]
+        found = [rows_that_stay(a.bytes * a.strides[name], self.target) for a in along]
+        return max(1, min(found, default=1))
+
+    def row_distance(self, name: str) -> tuple[bool, int]:
+        """The distance in memory between the rows of a tile, by which ties between tiles are broken; last
+        come positions of windows that overlap and move by larger steps: borders of an image may split these.
+        """
+        assert self.dominant is not None
+        strides = [abs(access.strides.get(name, 0)) for access in self.dominant.accesses]
+        return self.is_stepping(name), max(strides, default=0)
+
+    def is_stepping(self, name: str) -> bool:
+        """Whether windows of a sum of products that overlap, in what is read or where it is added, move along
+        a variable by steps of more than one element.
+        """
+        assert self.dominant is not None
+        op = self.dominant.op
+        assert isinstance(op, ReduceOp)
+        sizes = dict(self.nest.space.data) | dict(op.space.data)
+        return is_contraction(op) and any(
+            1 < abs(index.coefficient(name)) < sizes.get(offset, 0) * abs(step)
+            for scope in self.facts.walk()
+            for access in scope.accesses
+            for index in access.op.indices.data
+            for offset, step in index.terms
+            if offset != name
+        )
+
+    def is_apart(self, *loops: str) -> bool:
+        """Whether points that differ only in these loops never store to the same cell."""
+        return not self.in_turn or not self.nest.clashes(name for loop in loops for name in loop.split("*"))
+
+    def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:
+        """Whether an access is contiguous along the rows only, so that square tiles are transposed in
+        registers.
+        """
+        if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
+            return False
+        return any(
+            access.strides.get(row_name) == 1
+            and access.strides.get(lane_name, 0) > 1
+            and access.scattered.isdisjoint((row_name, lane_name))
+            for access in self.facts.accesses
+        )
+
+    def order(self, schedule: Schedule) -> tuple[str, ...]:
+        """The loop order: outermost the longest strides of stores, innermost the loops on which the dominant
+        reduction does not depend.
+        """
+        order = sorted(self.facts.space, key=self.store_stride, reverse=True)
+        if self.dominant is None:
+            return tuple(order if schedule.rows else self.on_few_pages(order, schedule))
+        varies = self.dominant.varies
+        outer, inner = [n for n in order if n in varies], [n for n in order if n not in varies]
+        lanes = schedule.lanes[0] if schedule.lanes else None
+        if lanes in outer and not self.fits_near(lanes):
+            rows = schedule.rows[0] if schedule.rows else None
+            tile = [name for name in (lanes, rows) if name in outer]
+            outer = [*(name for name in outer if name not in tile), *tile]
+            self.move_out(outer, lanes)
+            outer = self.with_least_traffic(outer, lanes, schedule)
+        return (*outer, *inner)
+
+    def on_few_pages(self, order: Sequence[str], schedule: Schedule) -> Sequence[str]:
+        """The order with the loop of the fewest pages around the lanes, where the one there touches more of
+        them than the processor knows the places of.
+        """
+        tiles = [name for name in order if schedule.lanes is not None and name == schedule.lanes[0]]
+        outer = [name for name in order if name not in tiles]
+        if not outer or order != [*outer, *tiles] or self.pages(outer[-1]) <= KNOWN_PAGES:
+            return order
+        fewest = min(outer, key=self.pages)
+        return [*(name for name in outer if name != fewest), fewest, *tiles]
+
+    def pages(self, name: str) -> int:
+        """The pages that a loop touches of one array."""
+        strides = [abs(a.strides.get(name, 0)) * a.bytes for a in self.facts.accesses]
+        return self.facts.space[name] * min(max(strides), PAGE_BYTES) // PAGE_BYTES
+
+    def fits_near(self, lanes: str) -> bool:
+        """Whether the operands of the reduction along the lanes stay in the first-level cache in any loop
+        order; or in a part of the second-level one, where a sum is so short that results are most of what is
+        moved, which is then stored row by row.
+        """
+        assert self.dominant is not None
+        inside = {lanes, *self.dominant.space}
+        along = [access for access in self.dominant.accesses if lanes in access.strides]
+        bytes, room = sum(self.footprint(access, inside) for access in along), self.target.l1_bytes // 2
+        stored = [
+            self.footprint(a, self.facts.space) for a in self.facts.accesses if isinstance(a.op, StoreOp)
+        ]
+        if math.prod(self.dominant.space.values()) < SHORT and max(stored, default=0) > MOSTLY * bytes:
+            room = max(room, self.target.l2_bytes // 4)
+        return bytes <= room
+
+    def store_stride(self, name: str) -> int:
+        return max(
+            [abs(a.strides.get(name, 0)) for a in self.facts.accesses if isinstance(a.op, StoreOp)], default=0
+        )
+
+    def move_out(self, order: list[str], lanes: str) -> None:
+        """Moves the lanes outwards while the operands that the loops inside reuse stay in the second-level
+        cache.
+        """
+        assert self.dominant is not None
+        accesses = self.dominant.accesses
+        place = order.index(lanes)
+        while place > 0:
+            crossed = order[place - 1]
+            inside = {*order[place - 1 :], *self.dominant.space}
+            kept = [a for a in accesses if lanes not in a.strides]
+            if any(crossed in a.strides for a in accesses if lanes in a.strides):
+                break
+            if sum(self.footprint(a, inside) for a in kept) > self.target.l2_bytes // 2:
+                break
+            order[place - 1], order[place] = lanes, crossed
+            place -= 1
+
+    def with_least_traffic(self, order: list[str], lanes: str, schedule: Schedule) -> list[str]:
+        """The order with the lanes further out, where far fewer bytes come from beyond the second-level cache
+        then: panels of a large operand are each read for all rows, not all panels for each few rows.
+        """
+        assert self.dominant is not None
+        varying = {name for a in self.dominant.accesses if lanes in a.strides for name in a.strides}
+        others = [name for name in order if name != lanes]
+        least, best = self.traffic(order, schedule) / MUCH_LESS, order
+        for place in reversed(range(order.index(lanes))):
+            if others[place] in varying:
+                break
+            moved = [*others[:place], lanes, *others[place:]]
+            found = self.traffic(moved, schedule)
+            if found < least:
+                least, best = found, moved
+        return best
+
+    def traffic(self, order: Sequence[str], schedule: Schedule) -> int:
+        """The bytes that the dominant reduction reads from beyond the second-level cache in a loop order."""
+        assert self.dominant is not None
+        sizes, total = self.dominant.around | self.dominant.space, 0
+        for access in self.dominant.accesses:
+            bytes = spanned(access, sizes)
+            for place, name in enumerate(order):
+                if name not in access.strides and self.goes_far(
+                    order, self.met_again(order, place, access), schedule
+                ):
+                    bytes *= -(-sizes[name] // schedule.tile(name))
+            total += bytes
+        return total
+
+    def met_again(self, order: Sequence[str], place: int, access: Access) -> int:
+        """The place of the innermost loop, of those inside of one that an access does not move along, whose
+        steps read the same.
+        """
+        inner = itertools.takewhile(lambda k: order[k] not in access.strides, range(place, len(order)))
+        return max(inner)
+
+    def goes_far(self, order: Sequence[str], place: int, schedule: Schedule) -> bool:
+        """Whether a step of a loop touches more than the second-level cache has room for."""
+        assert self.dominant is not None
+        sizes = self.dominant.around | self.dominant.space
+        inside = {name: sizes[name] for name in (*order[place + 1 :], *self.dominant.space)}
+        extents = dict(schedule.tiles) | inside
+        return sum(spanned(a, extents) for a in self.dominant.accesses) > STAYS * self.target.l2_bytes
+
+    def footprint(self, access: Access, inside: Collection[str]) -> int:
+        """The bytes that an access touches while the given variables run."""
+        assert self.dominant is not None
+        sizes = self.dominant.around | self.dominant.space
+        total = access.bytes
+        for name in access.strides:
+            if name in inside:
+                total *= sizes[name]
+        return total
+
+
+# The choice for each nest of a step; None leaves it to the cost model.
+Choices: TypeAlias = tuple[Choice | None, ...]
+# Finds the choices for a step by its text.
+FindChoices: TypeAlias = Callable[[str], Choices | None]
+
+
+def no_choices(text: str) -> None:
+    """Leaves everything to the cost model."""

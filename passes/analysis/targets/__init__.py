@@ -1,0 +1,1 @@
+"""Processors: what schedules and code have to know of them."""

@@ -1,0 +1,1 @@
+"""Values and the operations that they depend on."""

@@ -1,0 +1,92 @@
+"""Tiles of products that the cost model takes for cheapest."""
+
+from __future__ import annotations
+
+import pytest
+from support.nests import parse_module, the_func
+
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.nests import nests
+from ocannl.passes.analysis.schedules.schedule_candidates import Chooser
+from ocannl.passes.analysis.targets.processors import processor
+
+ZEN4 = processor("znver4")
+
+
+def tile(sizes: dict[str, int], element: str, w: str = "k, j") -> Schedule:
+    """The tile of y = x w on Zen 4, with a batch where there are sizes `b`."""
+    names = ["b"] if "b" in sizes else []
+    x, w, y = (", ".join([*names, operand]) for operand in ("i, k", w, "i, j"))
+    shapes = ["x".join(str(sizes[name]) for name in operand.split(", ")) for operand in (x, w, y)]
+    loops = ", ".join(f"{name} = {sizes[name]}" for name in (*names, "i", "j"))
+    text = f"""
+loops.func @product {{
+  %x = assign.node "x" on_device : memref<{shapes[0]}x{element}>
+  %w = assign.node "w" on_device : memref<{shapes[1]}x{element}>
+  %y = assign.node "y" on_device : memref<{shapes[2]}x{element}>
+  loops.nest "y" ({loops}) {{
+    %sum = loops.reduce add (k = {sizes["k"]}) : {element} {{
+      %xv = loops.load %x[{x}]
+      %wv = loops.load %w[{w}]
+      %p = arith.mulf %xv, %wv : {element}
+      loops.yield %p
+    }}
+    loops.store %sum, %y[{y}]
+  }}
+}}"""
+    (nest,) = nests(the_func(parse_module(text)))
+    chooser = Chooser.of(nest, ZEN4)
+    assert chooser is not None
+    return chooser.best()[1].schedule
+
+
+@pytest.mark.parametrize(
+    ("sizes", "element"),
+    [({"i": 1800, "j": 1800, "k": 1800}, "f64"), ({"b": 4, "i": 512, "j": 512, "k": 512}, "f32")],
+)
+def test_wide_tiles_where_rows_come_from_beyond_the_second_level_cache(sizes: dict[str, int], element: str):
+    found = tile(sizes, element)
+    assert found.lanes == ("j", 128 // int(element[1:]) * 8)
+    assert found.rows == ("i", 12)
+
+
+def test_rows_of_a_sum_along_vectors_stay_in_the_sets_of_a_cache():
+    found = tile({"i": 16, "j": 16, "k": 1024}, "f32", "j, k")
+    assert found.lanes == ("j", 16)
+    found = tile({"i": 16, "j": 10, "k": 528}, "f32", "j, k")
+    assert (found.rows, found.lanes and found.lanes[0]) == (("j", 10), "k")
+
+
+def test_vectors_along_a_sum_are_of_rows_that_the_first_level_cache_holds():
+    near, far = (tile({"i": 32, "j": 10, "k": k}, "f64", "j, k") for k in (200, 768))
+    assert near.lanes is not None
+    assert far.lanes is not None
+    assert (near.lanes[0], far.lanes[0]) == ("k", "j")
+
+
+@pytest.mark.parametrize("sizes", [{"i": 2, "j": 1024, "k": 1024}, {"i": 6, "j": 512, "k": 512}])
+def test_a_matrix_from_memory_is_read_along_its_rows(sizes: dict[str, int]):
+    found = tile(sizes, "f32", "j, k")
+    assert found.lanes is not None
+    assert found.lanes[0] == "k"
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "znver4"])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_matrices_are_transposed_in_registers(cpu: str, element: str):
+    text = f"""
+loops.func @transposed {{
+  %x = assign.node "x" on_device : memref<64x512x{element}>
+  %y = assign.node "y" on_device : memref<512x64x{element}>
+  loops.nest "y" (i = 512, k = 64) {{
+    %xv = loops.load %x[k, i]
+    loops.store %xv, %y[i, k]
+  }}
+}}"""
+    (nest,) = nests(the_func(parse_module(text)))
+    chooser = Chooser.of(nest, processor(cpu))
+    assert chooser is not None
+    found = chooser.best()[1].schedule
+    assert found.rows is not None
+    assert found.lanes is not None
+    assert found.rows[1] == found.lanes[1]
