@@ -35,6 +35,7 @@ from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
 from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
 from ocannl.passes.loops.fuse_sums import FuseSumsPass
+from ocannl.passes.loops.gather_cells import GatherCellsPass
 from ocannl.passes.loops.gather_windows import GatherWindowsPass
 from ocannl.passes.loops.hoist_from_loops import HoistFromLoopsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
@@ -149,6 +150,7 @@ ON_CPU: tuple[PipelinePass, ...] = (
     *SHARED[SHARED.index(ExpandMathPass) :],
     RematerializePass,
     WinogradPass,
+    GatherCellsPass,
     TileAndFusePass,
     SchedulePass,
     PeelBordersPass,
