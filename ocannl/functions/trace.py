@@ -24,6 +24,7 @@ from ocannl.program.padded_axes import PaddedAxes, padding
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.static_index import tagged
 from ocannl.program.tensor import Expression, Index, Tensor
+from ocannl.program.traced_calls import same_calls
 from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
 from ocannl.program.values import value_of, values_of
 
@@ -108,7 +109,7 @@ def _traced(
 ) -> Trace:
     block = Recording(label=name)
     padded = padded_axes(array_types(signature))
-    with mode(False), recording(block), retracing(memory), padding(padded):
+    with mode(False), recording(block), retracing(memory), same_calls(memory.calls), padding(padded):
         inputs = tuple(_input(path, leaf, axes, padded.counts) for path, leaf in signature.leaves)
         positional, named = built(signature.form, _given(signature, inputs))
         result = function(*positional, **named)

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from ocannl.dialects import texpr
 from ocannl.dialects.shapes.shape import Row
 from ocannl.program import graph
+from ocannl.program.traced_calls import TracedCalls
 from ocannl.program.values import Value
 
 STATE = (texpr.ParamOp, texpr.NodeOp)
@@ -25,6 +26,7 @@ class TracedMemory:
     def __init__(self) -> None:
         self._values: dict[tuple[str, int], list[Value]] = {}
         self._made = Counter[str]()
+        self.calls = TracedCalls()
 
     def begin(self) -> None:
         """A new trace counts anew."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -29,11 +28,9 @@ from ocannl.program.scopes import scoped
 from ocannl.program.seeds import Seed, default_seed
 from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor, pointwise
+from ocannl.program.traced_calls import number_of_call
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
-
-# Tells calls without a key apart; `Numbering` makes keys of them, which start anew in every context.
-_calls = itertools.count()
 
 
 def uniform(
@@ -54,8 +51,9 @@ def uniform(
 
     The number of an element depends on the key, the counter and the element's place in memory, on nothing
     else. The counter is an integer, an `oc.index` or a tensor of one whole number. Equal keys give equal
-    numbers; a call without a key has its own, made from its label and scope. Rows that are not given are
-    inferred from the uses, or are those of the tensor `like`. No gradient goes to the counter.
+    numbers; a call without a key has its own, made from its label and scope, in all traces of a function.
+    Rows that are not given are inferred from the uses, or are those of the tensor `like`. No gradient goes
+    to the counter.
     """
     element, rows = _element(dtype), (batch, input, output)
     if (low, high) == (0.0, 1.0):
@@ -120,12 +118,13 @@ def _units(
     if key is None and is_eager() and not isinstance(counter, Index):
         key, counter = f"{scoped(label)} {default_seed()}", _numbered(counter)
     name, at = _key(key, label), _counter(counter)
-    call = IntAttr(next(_calls))
+    # `Numbering` makes keys of these, which start anew in every context.
+    call = IntAttr(number_of_call(name)) if key is None else None
     units = list[Tensor]()
     for second in (False, True)[:count]:
         type = TensorType.of(shape, element)
         op = UniformOp(Stream(name, second), at.ir_value, type, source)
-        if key is None:
+        if call is not None:
             op.attributes["call"] = call
         units.append(Tensor(graph.add(op, label)))
     return units

@@ -172,6 +172,21 @@ class TestUpdates:
         np.testing.assert_array_equal(drop(x, 1), drop(x, 1))
         assert not np.array_equal(drop(x, 1), drop(x, 2))
 
+    def test_random_numbers_do_not_depend_on_which_size_came_first(self):
+        def masks(sizes: list[int]) -> dict[int, Any]:
+            layer = nn.dropout(rate=0.5)
+
+            @oc.function(ctx=oc.Context.cpu(threads=1))
+            def twice(x: oc.Tensor, at: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+                return layer(x, train_step=at), layer(x, train_step=at)
+
+            return {size: twice(np.ones((size, 32), np.float32), 3) for size in sizes}
+
+        begun, resumed = masks([4, 2]), masks([2, 4])
+        for size in (2, 4):
+            np.testing.assert_array_equal(begun[size], resumed[size])
+            assert not np.array_equal(*begun[size])
+
 
 class TestCalledWithTensors:
     def test_an_update_that_nothing_would_run_is_an_error(self):
