@@ -31,6 +31,7 @@ from ocannl.functions.arguments import (
     static_of,
 )
 from ocannl.functions.bound import Bound
+from ocannl.functions.call_keys import CallKey, call_key
 from ocannl.functions.debugging import debugged
 from ocannl.functions.differentiable import Differentiable
 from ocannl.functions.lowered import Lowered
@@ -99,6 +100,8 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
         """The parameters and nodes that it makes, which its derivatives share."""
         self._traces: dict[Signature, Trace] = {}
         self._last: Bound | None = None
+        self._known: dict[CallKey, Trace] = {}
+        """The traces of calls that were looked at closely before."""
         _check_names(name, self.parameters, [*(path.split(".")[0] for path in self.axes), *self.static])
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -132,11 +135,31 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
         method = self._method(args)
         if method is not None:
             return method(*args[1:], **named)
-        if _has_tensors(args, named):
+        found = call_key(args, named)
+        trace = None if found is None else self._known.get(found[0])
+        if found is not None and trace is not None:
+            arrays = found[1]
+        elif _has_tensors(args, named):
             return self._inlined(args, named)
-        signature, arrays = self.signature_of(args, named)
-        bound = self._last = self._bound(self._trace(signature))
+        else:
+            signature, arrays = self.signature_of(args, named)
+            trace = self._trace(signature)
+            if found is not None and self._takes_in_order(args, named):
+                self._known[found[0]] = trace
+        bound = self._last = self._bound(trace)
         return bound.run(arrays)
+
+    def _takes_in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether a call's arrays are those of its signature, in order: nothing is static, padded, left out
+        or given in another order.
+        """
+        given = [*self.parameters.parameters][len(args) :]
+        variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+        return (
+            given == [*named]
+            and not (self.static or self.flags or self.is_padded)
+            and not any(each.kind in variadic for each in self.parameters.parameters.values())
+        )
 
     def _elsewhere(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """A call while another one runs: one by tensors is part of a trace."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 
@@ -24,15 +25,26 @@ Form: TypeAlias = Branch | None
 
 def children(tree: Any) -> dict[Any, Any] | None:
     """The parts of a collection by name; None for a leaf."""
-    if isinstance(tree, Mapping):
-        return dict(cast("Mapping[Any, Any]", tree))
-    if isinstance(tree, list | tuple):
-        parts = cast("Sequence[Any]", tree)
-        names: Sequence[Any] = getattr(parts, "_fields", range(len(parts)))
-        return dict(zip(names, parts, strict=True))
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        return {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree) if field.init}
+    parts_of = _parts_of(cast("type[Any]", type(tree)))
+    return None if parts_of is None else parts_of(tree)
+
+
+@lru_cache(maxsize=1024)
+def _parts_of(kind: type[Any]) -> Callable[[Any], dict[Any, Any]] | None:
+    """How collections of a class are taken apart; None for a class of leaves."""
+    if issubclass(kind, Mapping):
+        return dict
+    if issubclass(kind, list | tuple):
+        return _parts_of_sequence
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind) if field.init]
+        return lambda tree: {name: getattr(tree, name) for name in names}
     return None
+
+
+def _parts_of_sequence(parts: Sequence[Any]) -> dict[Any, Any]:
+    names: Sequence[Any] = getattr(parts, "_fields", range(len(parts)))
+    return dict(zip(names, parts, strict=True))
 
 
 def form_of(tree: Any) -> Form:
@@ -47,12 +59,18 @@ def form_of(tree: Any) -> Form:
 
 def leaves_of(tree: Any) -> Iterator[Any]:
     """The leaves of a tree, in order."""
+    leaves: list[Any] = []
+    _collect_leaves(tree, leaves)
+    return iter(leaves)
+
+
+def _collect_leaves(tree: Any, leaves: list[Any]) -> None:
     parts = children(tree)
     if parts is None:
-        yield tree
+        leaves.append(tree)
         return
     for part in parts.values():
-        yield from leaves_of(part)
+        _collect_leaves(part, leaves)
 
 
 def paths_of(form: Form, name: str) -> Iterator[str]:

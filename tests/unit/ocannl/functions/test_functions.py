@@ -406,3 +406,35 @@ def test_arrays_of_pytorch_and_jax(ctx: oc.Context):
         wanted = 2 * np.asarray(array.detach() if hasattr(array, "detach") else array).astype(np.float64)
         np.testing.assert_array_equal(found.astype(np.float64), wanted)
     assert torch.from_numpy(double(torch.ones(2))).sum() == 4
+
+
+def test_a_call_written_otherwise_is_the_same_call() -> None:
+    @oc.function
+    def difference(a: Any, b: Any = 2.0, flip: bool = False) -> Any:
+        return b - a if flip else a - b
+
+    @oc.function
+    def plain(a: Any, b: Any) -> Any:
+        return a - b
+
+    x, y = np.float32([5, 7]), np.float32([1, 2])
+    for _ in range(3):
+        for f in (difference, plain):
+            for found in (f(x, y), f(x, b=y), f(a=x, b=y), f(b=y, a=x)):
+                np.testing.assert_array_equal(found, [4, 5])
+            np.testing.assert_array_equal(f(x.astype(np.uint64), y.astype(np.uint64)), [4, 5])
+            np.testing.assert_array_equal(f(x, 2), [3, 5])
+            np.testing.assert_array_equal(f(x, True), [4, 6])
+        np.testing.assert_array_equal(difference(x), [3, 5])
+        np.testing.assert_array_equal(difference(x, y, True), [-4, -5])
+
+
+def test_parts_of_dictionaries_are_told_apart_by_their_names() -> None:
+    @oc.function
+    def difference(batch: Any) -> Any:
+        return batch["a"] - batch["b"]
+
+    for _ in range(2):
+        assert difference({"a": 5.0, "b": 1.0}) == 4
+        assert difference({"b": 1.0, "a": 5.0}) == 4
+        assert difference({"b": 5.0, "a": 1.0}) == -4
