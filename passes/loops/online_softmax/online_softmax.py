@@ -26,6 +26,7 @@ from ocannl.passes.loops.online_softmax.blocks import BlockSizes, BlockSpace
 from ocannl.passes.loops.online_softmax.hidden_blocks import visible_blocks
 from ocannl.passes.loops.online_softmax.online_groups import GroupBuilder, OnlineBuilder, needed_points
 from ocannl.passes.loops.online_softmax.placement import Placement, placement
+from ocannl.passes.loops.online_softmax.reciprocals import keep_reciprocals
 from ocannl.passes.loops.online_softmax.recognize import Softmax, has_features, recognize
 from ocannl.passes.loops.online_softmax.row_products import shorten
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests, find_score_nests
@@ -150,6 +151,8 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
         builder = GroupBuilder(func, softmax, space, sums)
         insert(func, softmax, builder)
         builders.append(builder)
+    if kernels:
+        keep_reciprocals(func, [member.nest for member in softmax.sums], [b.group for b in builders])
     for builder in builders if kernels else ():
         widen_scores(builder.group)
     return True
