@@ -157,6 +157,16 @@ class RoutineOp(OwnOperation, Indexed):
             raise VerifyException(f"an axis of a mesh has at most {MOST_RANKS} ranks")
         check_no_arguments(self.body)
 
+    def verify_steps(self) -> None:
+        """Checks the steps as a sequence. Raises `VerifyException` with the line of one."""
+
+
+def verify_steps(module: Operation) -> None:
+    """Verifies the routines of a module, all of whose operations are well-formed, as sequences of steps."""
+    for op in module.walk():
+        if isinstance(op, RoutineOp):
+            op.verify_steps()
+
 
 def parse_body(parser: Parser) -> Region:
     """Reads a region of one block, which may be empty."""

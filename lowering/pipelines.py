@@ -23,6 +23,7 @@ from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES, SHARED_BYTES, WARPGROUP_ARCH
 from ocannl.dialects.loops import LOOPS
+from ocannl.dialects.routine import verify_steps
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
@@ -283,6 +284,7 @@ def run_passes(
     for at in applied(made, context_of_passes(), module):
         if verify:
             module.verify()
+            verify_steps(module)
             if has_origins:
                 check_origins(module)
         if observe is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
@@ -16,6 +16,7 @@ from ocannl.dialects.assign.collective import CollectiveBase
 from ocannl.dialects.assign.in_flight import check_in_flight
 from ocannl.dialects.assign.node import NodeOp, check_writable
 from ocannl.dialects.assign.repeat import RepeatBase
+from ocannl.dialects.assign.unwritten import Access, check_written
 from ocannl.dialects.index.bounds import Bound, extremes_within
 from ocannl.dialects.index.dependences import check_own_reads
 from ocannl.dialects.index.images import covers
@@ -308,6 +309,23 @@ def stored_by(op: Operation) -> SSAValue | None:
     return op.lhs if isinstance(op, AccumOp | RangeOp | UniformOp) else None
 
 
+def accesses_of(op: Operation) -> Iterator[Access]:
+    """The accesses of an assignment, in the order in which they happen."""
+    around = {name: size for name, size in (static_ranges(op) or {}).items() if size is not None}
+    if isinstance(op, AccumOp):
+        space = dict(op.space.data)
+        read = [*zip(op.rhs, op.maps, strict=True), *op.ids]
+        if op.accum is not None and op.reset is None:
+            read.append((op.lhs, op.lhs_map.data))
+        yield from (Access(op, node, False, indices, space, around) for node, indices in read)
+        stored = op.lhs_map.data if op.reset is None else None
+        yield Access(op, op.lhs, True, stored, space, around)
+    elif isinstance(op, RangeOp | UniformOp):
+        if isinstance(op, UniformOp):
+            yield Access(op, op.counter, writes=False)
+        yield Access(op, op.lhs, writes=True)
+
+
 @operation_definition
 class CollectiveOp(CollectiveBase):
     """Bytes that ranks exchange: `assign.collective all_gather %whole from %part over "data"`."""
@@ -337,6 +355,9 @@ class AssignRoutineOp(RoutineOp):
                 raise VerifyException(f"`{op.name}` is no part of an assign.routine")
         if self.mesh is not None:
             check_in_flight([*self.body.block.ops], stored_by)
+
+    def verify_steps(self) -> None:
+        check_written(self, accesses_of)
 
 
 def check_labels(routine: RoutineOp) -> None:

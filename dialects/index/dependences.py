@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, has_position
 
 Point: TypeAlias = dict[str, int]
@@ -19,11 +20,13 @@ def check_own_reads(
     space: Mapping[str, int],
     apart: Collection[str] | None = None,
     does: str = "reads",
+    bounds: Sequence[Bound] = (),
 ) -> None:
     """Raises `VerifyException` where a point reads, or sets, an element that another point stores: the result
-    would depend on their order. Points are told apart by the variables `apart`, or by those of the store.
+    would depend on their order. Points are told apart by the variables `apart`, or by those of the store;
+    `bounds` hold at all of them.
     """
-    found = dependent_points(stored, other, space, apart)
+    found = dependent_points(stored, other, space, apart, bounds)
     if found is None:
         return
     writer, reader = (", ".join(f"{name} = {value}" for name, value in point.items()) for point in found)
@@ -34,7 +37,11 @@ def check_own_reads(
 
 
 def dependent_points(
-    stored: Map, loaded: Map, space: Mapping[str, int], apart: Collection[str] | None = None
+    stored: Map,
+    loaded: Map,
+    space: Mapping[str, int],
+    apart: Collection[str] | None = None,
+    bounds: Sequence[Bound] = (),
 ) -> tuple[Point, Point] | None:
     """Two points of which the first stores an element that the second reads, if there are such among the
     corners of the space and what is beside them.
@@ -58,9 +65,16 @@ def dependent_points(
             for load, difference in zip(loaded, differences, strict=True)
         ]
         writer = _solved([_inside(index, space) for index in stored], cells, space)
-        if writer is not None and any(writer[name] != reader[name] for name in own):
+        if writer is None or not _hold(bounds, reader) or not _hold(bounds, reader | writer):
+            continue
+        if any(writer[name] != reader[name] for name in own):
             return {name: writer[name] for name in own}, {name: reader[name] for name in own}
     return None
+
+
+def _hold(bounds: Sequence[Bound], point: Point) -> bool:
+    values = _constants(point)
+    return all(bound.index.substitute(values).constant < bound.below for bound in bounds)
 
 
 def _constants(point: Point) -> dict[str, Linear]:
@@ -94,16 +108,31 @@ def _corners(space: Mapping[str, int], names: list[str]) -> Iterator[Point]:
 
 
 def _solved(indices: list[Linear], cells: list[int], space: Mapping[str, int]) -> Point | None:
-    """The point at which indices of one variable each have these values."""
+    """The point at which indices have these values, each of which has one variable, or those of a tile,
+    `i + 4*i_block`, of which a value tells all.
+    """
     point: Point = {}
     for index, cell in zip(indices, cells, strict=True):
-        if not index.terms:
-            if cell:
-                return None
-            continue
-        (name, coefficient), *more = index.terms
-        value, rest = divmod(cell, coefficient)
-        if more or rest or not 0 <= value < space[name] or point.get(name, value) != value:
+        digits = _digits(index, cell, space)
+        if digits is None or any(point.get(name, value) != value for name, value in digits.items()):
             return None
-        point[name] = value
+        point |= digits
     return point
+
+
+def _digits(index: Linear, cell: int, space: Mapping[str, int]) -> Point | None:
+    """The only values of its variables at which an index has this value; None if there are none or others."""
+    point: Point = {}
+    terms = sorted(index.terms, key=lambda term: abs(term[1]))
+    reaches = [abs(factor) * (space[name] - 1) for name, factor in terms]
+    reach = sum(reaches)
+    rest = cell - sum(min(factor, 0) * (space[name] - 1) for name, factor in terms)
+    for (name, factor), own in zip(reversed(terms), reversed(reaches), strict=True):
+        reach -= own
+        if abs(factor) <= reach:
+            return None
+        value, rest = divmod(rest, abs(factor))
+        if not 0 <= value < space[name]:
+            return None
+        point[name] = value if factor > 0 else space[name] - 1 - value
+    return None if rest else point

@@ -25,6 +25,7 @@ from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, chec
 from ocannl.dialects.assign.collective import CollectiveBase
 from ocannl.dialects.assign.in_flight import check_in_flight
 from ocannl.dialects.assign.repeat import RepeatBase
+from ocannl.dialects.assign.unwritten import check_written
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.index.linear import POSITION, SpaceAttr, clashing_variables, parse_space, space_text
 from ocannl.dialects.index.scopes import scope_sizes, scopes
@@ -37,6 +38,7 @@ from ocannl.dialects.ir.op_helpers import (
     parse_defined_operand,
     print_parts,
 )
+from ocannl.dialects.loops.accesses import accesses_of
 from ocannl.dialects.loops.arena import check_arena
 from ocannl.dialects.loops.dot_checks import check_dot
 from ocannl.dialects.loops.points import check_points
@@ -411,6 +413,9 @@ class FuncOp(RoutineOp):
         check_arena(self)
         if self.mesh is not None:
             check_in_flight([*self.body.block.ops], stored_by)
+
+    def verify_steps(self) -> None:
+        check_written(self, accesses_of)
 
 
 def check_fresh(op: Operation, names: Sequence[str]) -> None:

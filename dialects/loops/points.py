@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.dependences import check_own_reads
 from ocannl.dialects.index.linear import Linear, Map
-from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.loops.scheduled import ScheduledOp
 from ocannl.dialects.loops.values import LoadOp, StoreOp
 
@@ -28,7 +28,7 @@ def check_points(group: ScheduledOp, own: Collection[SSAValue], nests: Sequence[
             space = scope_sizes(store) | {own_names.get(name, name): size for name, size in sizes.items()}
             accessed = _renamed(other.indices.data, own_names)
             does = "reads" if isinstance(other, LoadOp) else "sets"
-            check_own_reads(store.indices.data, accessed, space, around.keys(), does)
+            check_own_reads(store.indices.data, accessed, space, around.keys(), does, scope_bounds(store))
 
 
 def _renamed(indices: Map, names: dict[str, str]) -> Map:

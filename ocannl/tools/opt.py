@@ -26,6 +26,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.locating_parser import LocatingParser, is_empty
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.routine import verify_steps
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_c import to_c
@@ -126,6 +127,7 @@ def verify(module: ModuleOp) -> None:
     for op in module.walk():
         _verify(op, lambda op: op.verify(verify_nested_ops=False))
     check_defined(module.body, set())
+    verify_steps(module)
 
 
 def check_symbols(module: ModuleOp) -> None:

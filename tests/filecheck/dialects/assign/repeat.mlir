@@ -25,6 +25,7 @@ assign.routine @main indices (step) {
   %s = assign.node "sum" local : memref<2xf32>
   %y = assign.node "s" on_device : memref<4x2xf32>
   %going = assign.node "going" on_device : memref<1xi1>
+  assign.accum %s[i] = 0 over (i = 2)
   assign.repeat @outer t = 4 ("s" = %s, "x" = %y)
   assign.repeat @outer t = 4 while %going ("s" = %s, "x" = %y)
   assign.repeat @nothing n = 0 ()

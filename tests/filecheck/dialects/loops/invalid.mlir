@@ -1068,3 +1068,17 @@ loops.func @f {
 }
 
 // CHECK: `loops.group`: the point b = 0 reads an element that the point b = 9 sets, and points have no order
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<16xf32>
+  loops.group "x" (i_block = 4) {
+    loops.nest "x" (i = 4) {
+      %l = loops.load %x[-i - 4*i_block + 15]
+      loops.store %l, %x[i + 4*i_block]
+    }
+  }
+}
+
+// CHECK: `loops.group`: the point i_block = 0 reads an element that the point i_block = 3 sets

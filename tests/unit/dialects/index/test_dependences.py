@@ -55,6 +55,12 @@ def has_dependent_points(stored: Map, loaded: Map) -> bool:
         ((ROW,), (one(0),)),
         ((one(0),), (ROW,)),
         ((ROW,), (COLUMN,)),
+        ((COLUMN + ROW * 3,), (COLUMN + ROW * 3,)),
+        ((COLUMN + ROW * 3,), (COLUMN + ROW * 3 + one(1),)),
+        ((COLUMN + ROW * 3,), (COLUMN + ROW * 3 + one(12),)),
+        ((COLUMN * -1 + ROW * 3 + one(2),), (COLUMN + ROW * 3,)),
+        ((COLUMN + ROW * 4,), (COLUMN + ROW * 4 + one(3),)),
+        ((COLUMN + ROW * 3, ROW), (COLUMN + ROW * 3 + one(1), ROW)),
     ],
 )
 def test_dependent_points(stored: Map, loaded: Map):
