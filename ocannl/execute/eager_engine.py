@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from ocannl.program.code import Code
 from ocannl.program.default_context import DEFAULT
 from ocannl.program.dtypes import element_of
 from ocannl.program.eager import ENGINE, RECORDER, is_eager, mode, statement_key, switch
+from ocannl.program.expression_keys import expression_key
 from ocannl.program.final_types import determined_shape, type_now
 from ocannl.program.location import here
 from ocannl.program.memory import add_data
@@ -75,6 +76,8 @@ class EagerEngine:
         self._settled = WeakKeyDictionary[Value, str]()
         """Data in place of expressions that had derivatives, with the line of the write."""
         self._kept = WeakKeyDictionary[Value, _Kept]()
+        self._firsts = WeakKeyDictionary[Value, ref[Value]]()
+        """The first that were looked at of equal expressions, by all that were."""
         self._long = WeakKeyDictionary[Value, bool]()
         self._seen = WeakSet[Value]()
         """Parameters and data that were used."""
@@ -110,7 +113,17 @@ class EagerEngine:
             self._decide(value)
             if is_memory(value):
                 return context[Tensor(value)]
-            return NodeValue.of(context.evaluated(Tensor(value)))
+            return NodeValue.of(context.evaluated(Tensor(self._first(value))))
+
+    def _first(self, value: Value) -> Value:
+        """The value that was looked at first of those whose expressions are equal."""
+        known = self._firsts.get(value)
+        first = None if known is None else known()
+        if first is None:
+            key = expression_key(value)
+            first = value if key is None else RECORDER.once(("look", key), lambda: value)
+            self._firsts[value] = ref(first)
+        return first
 
     def _decide(self, value: Value) -> None:
         """Notes the type of a value, where that follows from what it depends on."""

@@ -91,6 +91,24 @@ def test_gradients_again(compiled: list[str]):
         np.testing.assert_array_equal(gradient, found[0])
 
 
+def test_random_numbers_of_inferred_rows(compiled: list[str]):
+    """Each draw is another operation; the expressions around are equal once their shapes are known."""
+    wide, narrow = oc.data(np.zeros((4, 3), np.float32)), oc.data(np.zeros(3, np.float32))
+
+    def drawn(x: oc.Tensor, counter: int) -> Array:
+        return (x + oc.uniform(counter, key="noise")).numpy()
+
+    given = oc.function(lambda at: oc.uniform(at, key="noise", batch=4, input=(), output=3))
+    for number in range(5):
+        if number == 2:
+            compiled.clear()
+        np.testing.assert_array_equal(drawn(wide, number), given(number))
+        assert drawn(narrow, number).shape == (3,)
+        assert (drawn(wide, number) != drawn(wide, number + 1)).all()
+        assert (oc.uniform(0, output=2).numpy() != oc.uniform(0, output=2).numpy()).all()
+    assert compiled == []
+
+
 def test_numbers_of_a_cell(compiled: list[str]):
     (array,) = arrays_of((4, 3))
     for k in range(7):
