@@ -79,6 +79,27 @@ def divided_layers(ctx: oc.Context, shard: Any) -> Values:
     return trained(ctx, loss)
 
 
+def divided_positions(ctx: oc.Context, shard: Any) -> Values:
+    """Positions in parts, but where attention by heads and two layers by hidden features are."""
+    parts, own = (None, None) if shard is None else ({("batch", 1): "data"}, {("output", 0): "data"})
+    with oc.precision(np.float64):
+        h = oc.data(np.stack([POINTS] * 2), axes="bbo", label="x", shard=parts)
+        w_in = oc.param("w_in", output=8, shard=own)
+        layers = (
+            nn.multi_head_attention(num_heads=4, d_k=2, d_v=2),
+            lambda x: oc.param("w_out") @ oc.relu(w_in @ x),
+        )
+        for layer in layers:
+            normed = nn.layer_norm()(h)
+            found = h + layer(normed if shard is None else oc.shard(normed, {}))
+            h = found if shard is None else oc.shard(found, parts)
+        loss = (h**2).sum()
+    for name, param in oc.params(loss).items():
+        if own is not None and name.endswith(("w_q", "w_k", "w_v")):
+            oc.shard(param, own)
+    return trained(ctx, loss)
+
+
 def divided_experts(ctx: oc.Context, shard: Any) -> Values:
     """A mixture whose tokens go to the ranks of their experts, and back."""
     own = None if shard is None else {"experts": "data"}

@@ -53,6 +53,27 @@ def transformer(*, batch: bool = False, heads: bool = False) -> Trained:
     return Trained(loss, train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.01))
 
 
+def sequence_parallel() -> Trained:
+    """Layers by heads and hidden features, with positions in parts between them."""
+    parts: Shard = {("batch", 1): "model"}
+    zeros = np.zeros((BATCH, POSITIONS, WIDTH), np.float32)
+    h = oc.data(zeros, axes="bbo", label="x", shard=parts)
+    for _ in range(LAYERS):
+        layers = (
+            nn.multi_head_attention(num_heads=4, d_k=WIDTH // 4, d_v=WIDTH // 4),
+            nn.feed_forward(d_ff=4 * WIDTH),
+        )
+        for layer in layers:
+            h = oc.shard(h + layer(oc.shard(nn.layer_norm()(h), {})), parts)
+    loss = oc.mean(h**2).named("loss")
+    for name, param in oc.params(loss).items():
+        if name.endswith(("w_q", "w_k", "w_v")):
+            oc.shard(param, {("output", 0): "model"})
+        elif name.endswith("into.w"):
+            oc.shard(param, {"output": "model"})
+    return Trained(loss, train.grad_update(loss))
+
+
 class Sent:
     """The bytes and the messages that ranks have sent to others, by the copies of the engine."""
 

@@ -9,12 +9,34 @@ from ocannl.passes.analysis.infer_placements.problem import PARTIAL, WHOLE, Fact
 
 
 @dataclass
+class _Earlier:
+    """The steps before one in program order, and how they are decided."""
+
+    open: set[int] = field(default_factory=set[int])
+    """Results of steps that are not decided, and may be divided."""
+    read_by_open: set[int] = field(default_factory=set[int])
+    parts: dict[int, Split] = field(default_factory=dict[int, Split])
+    """The splits of what is read where a sum is computed in parts."""
+
+    def note_open(self, step: Step) -> None:
+        places = len(step.operands)
+        self.open.update(v for n, v in enumerate(step.results, places) if n not in step.in_place)
+        self.read_by_open.update(step.operands)
+
+    def note_sum(self, step: Step, way: Way) -> None:
+        for value, need in zip(step.operands, way.needs, strict=True):
+            if need >= 0:
+                self.parts.setdefault(value, need)
+
+
+@dataclass
 class Propagation:
     """Splits and ways that are decided. What is known of a value is that it is split along an axis.
 
     Steps follow from their operands first, and from their results where operands say nothing; operands follow
     last, from the steps that need them. What follows from data decides before parameters do. Where both are
-    split, and no way fits, data decide: parameters are held in parts, and gathered where they are used.
+    split, and no way fits, data decide: parameters are held in parts, and gathered where they are used. But
+    what rests on parameters and is summed over in parts once is used so again: by gradients of that sum.
     """
 
     problem: Problem
@@ -33,29 +55,65 @@ class Propagation:
         self.facts = [Fact("open" if split is None else "given") for split in self.splits]
 
     def run(self) -> None:
-        while self._forward(by_data=True) or self._forward() or self._backward():
+        while (
+            self._forward(by_data=True, waits=True)
+            or self._forward(waits=True)
+            or self._add_parts()
+            or self._forward(by_data=True)
+            or self._forward()
+            or self._backward()
+            or self._scatter_sums()
+        ):
             pass
-        self._settle_sums()
+        self._keep_sums_whole()
 
     def _set(self, value: int, split: Split, fact: Fact) -> bool:
         self.splits[value], self.facts[value] = split, fact
         self.rest_on_weights[value] = self.rest_on_weights[fact.via]
         return True
 
-    def _forward(self, *, by_data: bool = False) -> bool:
+    def _forward(self, *, by_data: bool = False, waits: bool = False) -> bool:
         """Decides steps from their operands, in program order; `by_data`, from those that follow from data
-        alone. Tells whether anything was decided.
+        alone; with `waits`, once all is decided that they wait for. Tells whether anything was decided.
         """
+        changed, earlier = self._follow(), _Earlier()
+        for number, step in enumerate(self.problem.steps):
+            if self.ways[number] is None and not (waits and self._waits(step, earlier)):
+                operands = [v for v in step.operands if not (by_data and self.rest_on_weights[v])]
+                changed |= self._decide(number, step, operands, (), self._used_in_parts(step, earlier))
+            way = self.ways[number]
+            if way is None:
+                if self._is_divisible(step, earlier):
+                    earlier.note_open(step)
+            elif PARTIAL in way.gives and not all(self.problem.values[v].is_weight for v in step.results):
+                earlier.note_sum(step, way)
+        return changed
+
+    def _follow(self) -> bool:
         changed = False
         for source, target in self.problem.followers:
             split = self.splits[source]
             if self.splits[target] is None and split is not None and split >= 0:
                 changed = self._set(target, split, Fact("follows", via=source))
-        for number, step in enumerate(self.problem.steps):
-            if self.ways[number] is None:
-                operands = [v for v in step.operands if not (by_data and self.rest_on_weights[v])]
-                changed |= self._decide(number, step, operands, ())
         return changed
+
+    def _waits(self, step: Step, earlier: _Earlier) -> bool:
+        """Whether a step reads what is not decided yet, or what rests on parameters and is also read by an
+        earlier step that is not.
+        """
+        return any(
+            v in earlier.open or (self.rest_on_weights[v] and v in earlier.read_by_open)
+            for v in step.operands
+        )
+
+    def _is_divisible(self, step: Step, earlier: _Earlier) -> bool:
+        """Whether an operand is split, or may be."""
+        return bool(self._known(step.operands)) or any(v in earlier.open for v in step.operands)
+
+    def _used_in_parts(self, step: Step, earlier: _Earlier) -> dict[int, Split]:
+        """The splits in which earlier sums use those operands that rest on parameters."""
+        parts = earlier.parts
+        return {v: parts[v] for v in step.operands if v in parts and self.rest_on_weights[v]}
 
     def _backward(self) -> bool:
         """Decides steps from their results, the last ones first, and else values from what is needed."""
@@ -63,22 +121,31 @@ class Propagation:
         for number in reversed(range(len(self.problem.steps))):
             if self.ways[number] is None:
                 step = self.problem.steps[number]
-                changed |= self._decide(number, step, (), step.results)
+                changed |= self._decide(number, step, (), step.results, {})
         if not changed:
             for value in reversed(range(len(self.problem.values))):
                 changed |= self._follow_needs(value)
         return changed
 
-    def _decide(self, number: int, step: Step, operands: Sequence[int], results: Sequence[int]) -> bool:
-        """Takes the one way that fits to what is known of these values."""
+    def _decide(
+        self,
+        number: int,
+        step: Step,
+        operands: Sequence[int],
+        results: Sequence[int],
+        parts: dict[int, Split],
+    ) -> bool:
+        """Takes the one way that fits to what is known of these values: also to the `parts` in which some are
+        used, or if none does, to these alone, or to none of them.
+        """
         needed, given = self._known(operands), self._known(results)
-        if not needed and not given:
-            return False
-        found = self._fitting(step, needed, given)
-        if len(found) == 1:
-            self.via[number] = next(iter(needed or given))
-            self._take(number, found[0])
-        return len(found) == 1
+        for known in ({**needed, **parts}, parts, needed) if parts else (needed,):
+            found = self._fitting(step, known, given) if known or given else []
+            if len(found) == 1:
+                self.via[number] = next(iter(known or given))
+                self._take(number, found[0])
+                return True
+        return False
 
     def _fitting(self, step: Step, needed: dict[int, Split], given: dict[int, Split]) -> list[Way]:
         """The ways to divide a step that have the known splits of its operands and results."""
@@ -137,27 +204,44 @@ class Propagation:
         way = self.ways[number]
         return None if way is None else way.needs[place]
 
-    def _settle_sums(self) -> None:
-        """Additions of parts of sums add parts, where nothing else reads these. Other sums have the split
-        that their divided users need, or are whole.
-        """
+    def _add_parts(self) -> bool:
+        """Additions of parts of sums add parts, where nothing else reads these."""
+        changed = False
         for number, step in enumerate(self.problem.steps):
             way = next((way for way in step.ways[1:] if PARTIAL in way.needs), None)
             if self.ways[number] is None and way is not None and self._adds_parts(step, way):
-                self._add_parts(number, step, way)
-        for number, way in enumerate(self.ways):
-            gives = () if way is None else way.gives
-            for value, split in zip(self.problem.steps[number].results, gives, strict=False):
-                if split == PARTIAL and self.splits[value] is None:
-                    common = self._common_need(value)
-                    fact = Fact("step", number, self.via[number])
-                    self._set(value, WHOLE if common is None else common, fact)
+                self._take_sum(number, step, way)
+                changed = True
+        return changed
+
+    def _scatter_sums(self) -> bool:
+        """Sums have the split that their divided users need."""
+        changed = False
+        for number, value in self._open_sums():
+            split = self._common_need(value)
+            if split is not None and split >= 0:
+                changed = self._set(value, split, Fact("step", number, self.via[number]))
+        return changed
+
+    def _keep_sums_whole(self) -> None:
+        for number, value in self._open_sums():
+            self._set(value, WHOLE, Fact("step", number, self.via[number]))
+
+    def _open_sums(self) -> list[tuple[int, int]]:
+        """The steps that compute sums in parts, which have no split yet, and these sums."""
+        return [
+            (number, value)
+            for number, way in enumerate(self.ways)
+            if way is not None
+            for value, split in zip(self.problem.steps[number].results, way.gives, strict=True)
+            if split == PARTIAL and self.splits[value] is None
+        ]
 
     def _adds_parts(self, step: Step, way: Way) -> bool:
         parts = [value for value, need in zip(step.operands, way.needs, strict=True) if need == PARTIAL]
         return self._is_allowed(step, way) and all(map(self._is_part, parts))
 
-    def _add_parts(self, number: int, step: Step, way: Way) -> None:
+    def _take_sum(self, number: int, step: Step, way: Way) -> None:
         self.ways[number] = way
         self.via[number] = step.operands[way.needs.index(PARTIAL)]
         for value, need in zip(step.operands, way.needs, strict=True):

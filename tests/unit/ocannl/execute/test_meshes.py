@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.mesh_programs import POINTS, TARGETS, mlp, perceptron, recurrent
+from support.mesh_programs import POINTS, TARGETS, divided_positions, mlp, perceptron, recurrent
 
 import ocannl as oc
 from ocannl import nn, train
@@ -19,7 +19,7 @@ Values = Mapping[str, NDArray[Any]]
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("program", [perceptron, recurrent])
+@pytest.mark.parametrize("program", [perceptron, recurrent, divided_positions])
 def test_a_program_gives_on_a_mesh_what_it_gives_on_one_device(
     program: Callable[[oc.Context, Any], Values], ranks: int
 ) -> None:

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.planned import BATCH, LAYERS, POSITIONS, WIDTH, Trained, counted, perceptron, transformer
+from support.planned import (
+    BATCH,
+    LAYERS,
+    POSITIONS,
+    WIDTH,
+    Trained,
+    counted,
+    perceptron,
+    sequence_parallel,
+    transformer,
+)
 
 import ocannl as oc
 from ocannl import nn, train
@@ -42,6 +52,23 @@ def test_tensor_parallel_layers_have_two_sums_in_each_direction(ranks: int) -> N
     assert [(each.kind, each.times) for each in plan.collectives] == [("all_reduce", 1)] * 4 * LAYERS
     numbers = 8 * BATCH * POSITIONS * WIDTH * (ranks - 1) // ranks
     assert plan.sent == 4 * LAYERS * numbers
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_positions_in_parts_between_layers_send_as_much(ranks: int) -> None:
+    """Sequence parallelism (Korthikanti et al., 2022): a gather and a scattered sum for each of a layer's two
+    parts and each direction; gradients of gains and biases are summed at once.
+    """
+    plan = oc.plan(sequence_parallel().step, oc.Mesh({"model": ranks}))
+    size = 4 * BATCH * POSITIONS * WIDTH
+    large = [each.kind for each in plan.collectives if each.bytes == size]
+    assert [large.count(kind) for kind in ("all_gather", "reduce_scatter")] == [4 * LAYERS] * 2
+    assert len(large) == 8 * LAYERS
+    sent = sum(each.sent for each in plan.collectives if each.bytes == size)
+    assert sent == 8 * LAYERS * size * (ranks - 1) // ranks
+    (others,) = [each for each in plan.collectives if each.bytes not in (4, size)]
+    assert (others.kind, others.bytes) == ("all_reduce", 4 * 5 * WIDTH * LAYERS)
 
 
 @pytest.mark.sampled(3)

@@ -124,6 +124,30 @@ def test_data_decide_where_they_come_later_than_weights():
     assert [way.along for way in found.ways] == ["j", "a0", "i"]
 
 
+def sum_over_columns(left: int, right: int, result: int) -> Step:
+    """`result[i, k] += left[i, j] * right[k, j]`, as backwards through `product`."""
+    ways = (
+        Way("", (WHOLE, WHOLE), (WHOLE,), 64),
+        Way("i", (0, WHOLE), (0,), 16),
+        Way("k", (WHOLE, 0), (1,), 16),
+        Way("j", (1, 1), (PARTIAL,), 16),
+    )
+    return Step((left, right), (result,), ways)
+
+
+def test_gradients_of_a_sum_in_parts_are_divided_as_it_is():
+    """Between rows in parts: columns of a whole input, whose sum is scattered. Backwards rows are gathered,
+    and what goes through both weights is scattered again: what reads the last gradient follows.
+    """
+    first, second = (replace(tensor(given, partial=False), is_weight=True) for given in (1, None))
+    values = [tensor(WHOLE), first, tensor(), second, tensor(), tensor(0), tensor(0), *(tensor(),) * 4]
+    forward = [product(0, 1, 2), product(2, 3, 4), pointwise((4, 5), 7, adds=True)]
+    backward = [sum_over_columns(6, 3, 8), sum_over_columns(8, 1, 9), pointwise((9, 5), 10)]
+    found = solve(Problem(RANKS, values, [*forward, *backward]))
+    assert [way.along for way in found.ways] == ["j", "k", "a0", "k", "j", "a0"]
+    assert (found.splits[3], found.splits[4], found.splits[8], found.splits[9]) == (0, 0, 1, 0)
+
+
 def test_of_weights_alone_cost_decides():
     """Both by columns: what is between them is gathered, or the second weight is."""
     first, second = (replace(tensor(1, bytes=2**20, partial=False), is_weight=True) for _ in range(2))
