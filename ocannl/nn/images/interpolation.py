@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
+from ocannl.dialects.shapes.shape import Dim
 from ocannl.nn.images.padding import spatial_sizes
 from ocannl.nn.layer import Layer
 from ocannl.program.checks import integer
+from ocannl.program.graph import known_shape
 from ocannl.program.location import here
 
 MODES = ("nearest", "nearest-exact", "linear", "cubic")
@@ -60,7 +62,7 @@ def interpolate(
                 raise oc.ShapeError(here(f"nothing is left of {length} cells of {x} by the scale {factor}"))
             step = length / count if factor is None else 1 / factor
             line = _Line(length, count, step, align_corners)
-            x = _along(x, rank - place - 1, line.taps(mode))
+            x = _along(x, rank - place - 1, line.taps(mode), length)
         return x.named(label)
 
     return apply
@@ -105,10 +107,17 @@ def _cubic(distance: NDArray[Any]) -> NDArray[Any]:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-def _along(x: oc.Tensor, after: int, taps: list[tuple[NDArray[Any], NDArray[Any] | None]]) -> oc.Tensor:
-    """Weighted sums of cells along the batch axis with so many after it."""
+def _along(
+    x: oc.Tensor, after: int, taps: list[tuple[NDArray[Any], NDArray[Any] | None]], length: int
+) -> oc.Tensor:
+    """Weighted sums of cells along the batch axis of a length with so many after it."""
     others = [f"n{k}" for k in range(after)]
     source, target = ", ".join(["...", "v", *others]), ", ".join(["...", "o", *others])
+    times = _repetition(taps, length)
+    if times and not _has_basis(x):
+        # Each cell is read once so, and its gradient is a sum of neighbours.
+        repeated = ", ".join(["...", "v&times", *others])
+        return oc.einsum(f"{source} | ..c.. => {repeated} | ..c..", x, times=times)
     parts: list[oc.Tensor] = []
     for cells, weights in taps:
         at = oc.data(cells, axes="b", label="cells")
@@ -119,3 +128,17 @@ def _along(x: oc.Tensor, after: int, taps: list[tuple[NDArray[Any], NDArray[Any]
             part = oc.einsum(f"{target} | ..c..; o | => {target} | ..c..", part, factor)
         parts.append(part)
     return sum(parts[1:], parts[0])
+
+
+def _repetition(taps: list[tuple[NDArray[Any], NDArray[Any] | None]], length: int) -> int:
+    """How many points each cell is, one after the other, if that is all; else 0."""
+    cells, weights = taps[0]
+    times, rest = divmod(len(cells), length)
+    is_plain = len(taps) == 1 and weights is None and times > 0 and not rest
+    return times if is_plain and np.array_equal(cells, np.arange(len(cells)) // times) else 0
+
+
+def _has_basis(x: oc.Tensor) -> bool:
+    """Whether a size has a basis, which no part of another axis has."""
+    axes = known_shape(x.ir_value).memory_axes
+    return any(isinstance(axis, Dim) and axis.basis is not None for axis in axes)

@@ -128,6 +128,7 @@ CASES = {
         f"interpolation, {mode}, {size}{', corners' if align else ''}": resized(mode, align, size)
         for mode, align, size in (
             ("nearest", False, (9, 4)),
+            ("nearest", False, (4, 12)),
             ("nearest-exact", False, (9, 4)),
             ("linear", False, (9, 4)),
             ("linear", True, (3, 11)),

@@ -107,3 +107,13 @@ def test_groups_of_channels_are_summed_last():
     text = y.forward.ir("inline-nodes")
     assert text.count("loops.reduce add (n0 = 6, n1 = 6)") == 2
     assert text.count("loops.reduce add (c = 16)") == 2
+
+
+def test_cells_that_are_repeated_are_no_gather():
+    """Nor is their gradient a scatter; an axis whose size has a basis is gathered."""
+    with_basis = [2, oc.Dim("h", 5, basis="px"), 3]
+    for batch, gathers in (([2, 5, 3], 0), (with_basis, 1)):
+        x = oc.param("x", batch=batch, output=[2], input=[])
+        y = nn.interpolate(size=[10, 6])(x)
+        assert y.shape.batch == (2, 10, 6)
+        assert y.forward.ir("inline-nodes").count("loops.position") == gathers
