@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ocannl.dialects.ir.errors import ShapeError
@@ -12,10 +13,11 @@ from ocannl.program import expressions, graph
 from ocannl.program.checks import integer
 from ocannl.program.eager import in_cell
 from ocannl.program.location import here
+from ocannl.program.loops.branch_types import check_branches
 from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
-from ocannl.program.values import now, operation_of, values_of
+from ocannl.program.values import Value, now, operation_of, values_of
 
 
 def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], init: Any, most: int) -> Any:
@@ -43,11 +45,19 @@ def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], in
 
 def cond(flag: TensorLike, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
     """`f(*operands)` where a number is not 0, else `g(*operands)`; only that one runs. Both return tensors,
-    or trees of them, of one form and the same shapes.
+    or trees of them, of one form, the same shapes and dtypes; a number takes those of the other branch.
     """
     is_so = pointwise("ne", _one_number(as_tensor(flag)), 0)
     first = _if(is_so, f, operands, None)
-    return _if(pointwise("not", is_so), g, operands, first)
+    return _if(pointwise("not", is_so), g, operands, first).results
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """The results of a branch, and the values that its function returned, None for numbers."""
+
+    results: Any
+    values: Sequence[Value | None]
 
 
 def _one_number(flag: Tensor) -> Tensor:
@@ -62,18 +72,24 @@ def _one_number(flag: Tensor) -> Tensor:
     return flag
 
 
-def _if(flag: TensorLike, function: Callable[..., Any], operands: Sequence[Any], other: Any) -> Any:
-    """The results of a function if a flag holds, else another tree, by default of zeros."""
+def _if(
+    flag: TensorLike, function: Callable[..., Any], operands: Sequence[Any], other: _Branch | None
+) -> _Branch:
+    """The results of a function if a flag holds, else those of another branch, by default zeros."""
     since, count = now(), Dim(1)
     with in_cell():
         found = function(*operands)
-    if other is not None:
-        check_form(found, other, "the results of both functions have one form: that of f")
-    values = [as_tensor(leaf).ir_value for leaf in tensors(found)]
-    zeros = [expressions.number_in("=", 0, value) for value in values]
-    begin = zeros if other is None else [as_tensor(leaf).ir_value for leaf in tensors(other)]
+    leaves = tensors(found)
+    values = [as_tensor(leaf).ir_value for leaf in leaves]
+    returned = [v if isinstance(leaf, Tensor) else None for v, leaf in zip(values, leaves, strict=True)]
+    if other is None:
+        begin = [expressions.number_in("=", 0, value) for value in values]
+    else:
+        check_form(found, other.results, "the results of both functions have one form: that of f")
+        check_branches(other.values, returned)
+        begin = [as_tensor(leaf).ir_value for leaf in tensors(other.results)]
     inits = [as_tensor(flag).ir_value, *begin]
     carries = arguments([(value, None) for value in inits], count)
     loop = Loop(count, inits, [], carries, False, since, going=0, whole=True)
     lasts, _ = loop.results([carries[0], *values], [])
-    return with_tensors(found, lasts[1:])
+    return _Branch(with_tensors(found, lasts[1:]), returned)

@@ -74,6 +74,39 @@ def test_one_branch_runs() -> None:
     assert "mul(" not in caller
 
 
+@pytest.mark.parametrize(
+    ("f", "g", "error"),
+    [
+        ((3,), (2, 3), oc.ShapeError),
+        ((2, 3), (3,), oc.ShapeError),
+        ((3,), (1,), oc.ShapeError),
+        ((3,), (), oc.ShapeError),
+        ((3,), "int32", oc.PrecisionError),
+        ("float16", "float32", oc.PrecisionError),
+    ],
+)
+def test_branches_have_one_type(
+    f: tuple[int, ...] | str, g: tuple[int, ...] | str, error: type[oc.OcannlError]
+) -> None:
+    def branch(kind: tuple[int, ...] | str) -> oc.Tensor:
+        shape, dtype = ((3,), kind) if isinstance(kind, str) else (kind, "float64")
+        return oc.data(np.ones(shape, dtype)) * 2
+
+    x, y = branch(f), branch(g)
+    with pytest.raises(error, match=r"test_while_loops.py:\d+: both branches of a condition give the same"):
+        oc.cond(oc.data(np.array(1.0)), lambda: x, lambda: y)
+
+
+@pytest.mark.parametrize("flag", [0.0, 1.0])
+def test_a_number_takes_the_type_of_the_other_branch(flag: float) -> None:
+    x = oc.data(np.ones(3))
+    y = oc.cond(oc.data(np.array(flag)), lambda: 0.0, lambda: x * 2)
+    ctx = oc.Context()
+    ctx.compile(y.forward)()
+    np.testing.assert_array_equal(ctx[y], np.full(3, 0.0 if flag else 2.0))
+    assert ctx[y].dtype == np.float64
+
+
 def test_branches_have_one_form() -> None:
     with pytest.raises(oc.ArgumentError, match="both functions have one form"):
         oc.cond(oc.data(np.array(1.0)), lambda: (oc.constant(1.0),), lambda: oc.constant(1.0))
