@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -142,6 +143,7 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
         return False
     if kernels:
         approximate_exponentials(softmax)
+    divisors = [member.nest for member in softmax.sums if adds_exponentials(member, softmax)]
     first = [softmax.maximum, *softmax.sums]
     space.nests = softmax.nests
     builders: list[GroupBuilder] = [OnlineBuilder(func, softmax, space, first)]
@@ -152,10 +154,18 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
         insert(func, softmax, builder)
         builders.append(builder)
     if kernels:
-        keep_reciprocals(func, [member.nest for member in softmax.sums], [b.group for b in builders])
+        keep_reciprocals(func, divisors, [builder.group for builder in builders])
     for builder in builders if kernels else ():
         widen_scores(builder.group)
     return True
+
+
+def adds_exponentials(member: ScoreNest, softmax: Softmax) -> bool:
+    """Whether a sum is that of the exponentials themselves, which is at least about 1."""
+    value = member.reductions[0].yielded.owner
+    while isinstance(value, arith.ExtFOp | arith.TruncFOp):
+        value = value.operands[0].owner
+    return isinstance(value, LoadOp) and value.node in softmax.exponential.member.written
 
 
 def all_sums(softmax: Softmax, kernels: bool) -> list[list[ScoreNest]]:
