@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import subprocess
 from pathlib import Path
@@ -16,8 +15,8 @@ from support.cuda_on_cpu import FakeDriver, install
 from support.nests import parse_module, run_compiled
 from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
-from support.tensor_core_kernels import DTYPES, Sizes, lowered, product, rounded
-from xdsl.context import Context
+from support.tensor_core_kernels import lowered, product
+from support.warpgroup_products import ARCH, HALVES, LAYOUTS, NEEDS_PTXAS, arrays, check
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
@@ -28,58 +27,11 @@ from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES
 from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.loops_to_kernels import tensor_cores
-from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
-from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WARPGROUP_TILES, WarpTiles
-from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.lowering.loops_to_kernels.tensor_cores import WARPGROUP_TILES, WarpTiles
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import find_ptxas
 
 Array = NDArray[Any]
-NEEDS_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
-HALVES = ("f16", "bf16")
-LAYOUTS = list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"]))
-ARCH = "sm_90a"
-
-
-def arrays(sizes: Sizes, element: str, x: str, w: str) -> tuple[dict[str, Array], Array]:
-    """Operands, and the product that they have."""
-    extents, rng = dict(zip("boi", sizes, strict=True)), np.random.default_rng(4)
-    found = {
-        name: rng.standard_normal([extents[axis] for axis in axes.split(", ")]).astype(DTYPES[element])
-        for name, axes in (("x", x), ("w", w))
-    }
-    if element == "f32":
-        # No number is half between two of TF32, where threads and copies round differently.
-        found = {
-            name: (array.view(np.uint32) | np.uint32(1)).view(np.float32) for name, array in found.items()
-        }
-    wide = [rounded(array) for array in found.values()]
-    found |= {"y": np.zeros(sizes[:2], np.float32), "b": rng.standard_normal(sizes[1]).astype(np.float32)}
-    return found, np.einsum(f"{x},{w}->bo".replace(", ", ""), *wide) + found["b"]
-
-
-def check(
-    module: ModuleOp, sizes: Sizes, element: str, x: str, w: str, arch: str = ARCH, apart: bool = False
-) -> Counts:
-    """Runs the PTX, which computes the product."""
-    text = ptx_text(module, arch)
-    assert ("wgmma" in text) == (arch == ARCH)
-    found, expected = arrays(sizes, element, x, w)
-    counts = run_ptx(text, found, apart=apart)
-    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-5 * np.sqrt(sizes[2]))
-    return counts
-
-
-@pytest.fixture
-def only(monkeypatch: pytest.MonkeyPatch):
-    """Lets all products have a tile."""
-
-    def choose(tiles: WarpTiles) -> None:
-        monkeypatch.setattr(tensor_cores, "TILES", TILES[:1])
-        monkeypatch.setattr(tensor_cores, "WARPGROUP_TILES", (tiles,))
-
-    return choose
 
 
 @pytest.mark.sampled(25)
@@ -111,63 +63,6 @@ def test_products_of_tf32(x: str, w: str, tiles: WarpTiles, only: Any):
     assert not counts.conflicts(looped=True)
     in_registers = re.search(r"k8\.f32\.tf32\.tf32\s+\{[^}]*\}, \{", ptx_text(module, ARCH))
     assert bool(in_registers) == ((x, w) != LAYOUTS[0])
-
-
-def test_results_of_16_bits(only: Any):
-    """Whole sectors, though a thread has pairs of neighbours: four threads exchange them."""
-    only(WARPGROUP_TILES[-1])
-    sizes, kept = (64, 128, 192), "memref<64x128xbf16>"
-    text = product(sizes, "bf16").replace("memref<64x128xf32>", kept)
-    text = text.replace("loops.store %z", "%h = arith.truncf %z : f32 to bf16\nloops.store %h")
-    ptx, (found, expected) = (
-        ptx_text(lowered(text, warpgroups=True), ARCH),
-        arrays(sizes, "bf16", "b, i", "o, i"),
-    )
-    found["y"] = found["y"].astype(ml_dtypes.bfloat16)
-    counts = run_ptx(ptx, found, apart=True)
-    assert not counts.partial()
-    np.testing.assert_allclose(found["y"].astype(np.float32), expected, rtol=2**-8, atol=1e-3)
-
-
-@pytest.mark.parametrize(("wide", "exchanged"), [(96, True), (88, False)])
-def test_results_with_longer_rows(wide: int, exchanged: bool, only: Any):
-    """Threads exchange what they store where a bound holds for four tiles or for none."""
-    only(WARPGROUP_TILES[-1])
-    text = f"""
-loops.func @product {{
-  %x = assign.node "x" on_device : memref<64x192xbf16>
-  %w = assign.node "w" on_device : memref<81x192xbf16>
-  %z = assign.node "z" on_device : memref<64x81xf32>
-  %y = assign.node "y" local : memref<64x{wide}xbf16>
-  loops.nest "y" (b = 64, o = 81) {{
-    %sum = loops.reduce add (i = 192) : f32 {{
-      %xn = loops.load %x[b, i]
-      %wn = loops.load %w[o, i]
-      %xv = arith.extf %xn : bf16 to f32
-      %wv = arith.extf %wn : bf16 to f32
-      %p = arith.mulf %xv, %wv : f32
-      loops.yield %p
-    }}
-    %h = arith.truncf %sum : f32 to bf16
-    loops.store %h, %y[b, o]
-  }}
-  loops.nest "z" (b = 64, o = 81) {{
-    %h = loops.load %y[b, o]
-    %v = arith.extf %h : bf16 to f32
-    loops.store %v, %z[b, o]
-  }}
-}}
-"""
-    module = parse_module(text)
-    PlanMemoryPass().apply(Context(), module)
-    LowerLoopsToKernelsPass(warpgroups=True, shared_bytes=MOST_SHARED_BYTES).apply(Context(), module)
-    ptx = ptx_text(module, ARCH)
-    assert ("shfl" in ptx) == exchanged
-    found, _ = arrays((64, 81, 192), "bf16", "b, i", "o, i")
-    expected = found["x"].astype(np.float32) @ found["w"].astype(np.float32).T
-    given = {"x": found["x"], "w": found["w"], "z": np.zeros((64, 81), np.float32)}
-    run_ptx(ptx, given)
-    np.testing.assert_allclose(given["z"], expected, rtol=2**-8, atol=1e-3)
 
 
 def test_other_ways_to_round(only: Any):
@@ -377,39 +272,6 @@ def test_what_the_assembler_says(size: int, w: str, tmp_path: Path):
     command = [program, f"-arch={ARCH}", str(source), "-o", str(source.with_suffix(".cubin"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "serialized" not in done.stdout + done.stderr
-
-
-def with_long_epilogue(text: str) -> str:
-    """A product, of whose results `x / (x * x + 2)` is computed 12 times over."""
-    lines, x = ["%two = arith.constant 2.0 : f32"], "%z"
-    for k in range(12):
-        lines += [
-            f"%s{k} = arith.mulf {x}, {x} : f32",
-            f"%m{k} = arith.addf %s{k}, %two : f32",
-            f"%d{k} = arith.divf {x}, %m{k} : f32",
-        ]
-        x = f"%d{k}"
-    return text.replace("loops.store %z,", "\n".join([*lines, f"loops.store {x},"]))
-
-
-def test_long_epilogues(only: Any):
-    only(WARPGROUP_TILES[0])
-    sizes = (128, 256, 192)
-    module = lowered(with_long_epilogue(product(sizes, "bf16")), warpgroups=True)
-    found, expected = arrays(sizes, "bf16", "b, i", "o, i")
-    run_ptx(ptx_text(module, ARCH), found)
-    for _ in range(12):
-        expected = expected / (expected * expected + 2)
-    np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.exhaustive
-@NEEDS_PTXAS
-def test_long_epilogues_spill_nothing(only: Any):
-    only(WARPGROUP_TILES[0])
-    module = lowered(with_long_epilogue(product((512, 512, 512), "bf16")), warpgroups=True)
-    (found,) = kernel_resources(module, ARCH)
-    assert found.spilled == 0
 
 
 def test_instructions_of_a_large_tile():
