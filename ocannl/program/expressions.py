@@ -43,8 +43,13 @@ def truth(value: bool) -> Value:
 
 def positions(size: DimTerm, label: str | None = None) -> Value:
     """The positions 0, 1, ..., size - 1 along one output axis."""
-    shape = Shape(Row(), Row(), closed_row(size))
-    return graph.add(texpr.RangeOp(TensorType.of(shape)), label)
+
+    def make() -> Value:
+        shape = Shape(Row(), Row(), closed_row(size))
+        return graph.add(texpr.RangeOp(TensorType.of(shape)), label)
+
+    is_known = is_eager() and not isinstance(size, DimVar)
+    return RECORDER.once(("positions", size), make) if is_known else make()
 
 
 def size_of(dim: DimTerm) -> Value:
