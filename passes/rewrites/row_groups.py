@@ -138,7 +138,8 @@ class Builder:
         assert reduction is not None
         outermost = next(iter(self.counts))
         parts = self.parts if member.sums_along((outermost,)) else ()
-        label, compensated = self.labels.fresh(f"{nest.label.data}.partial"), self.is_compensated(reduction)
+        label = self.labels.fresh(f"{nest.label.data}.partial")
+        compensated = self.is_compensated(reduction, math.prod(size for _, size in parts))
         shared = rfactor(nest, reduction, label, parts, compensated=compensated)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
@@ -148,9 +149,11 @@ class Builder:
         group.body.block.add_op(shared.inside)
         return shared.inside
 
-    def is_compensated(self, reduction: ReduceOp) -> bool:
-        """Whether a sum keeps the errors of its additions; a product in few blocks does not."""
-        few = math.prod(self.counts.values()) <= MULTIPLIED.size
+    def is_compensated(self, reduction: ReduceOp, parts: int) -> bool:
+        """Whether a sum keeps the errors of its additions; a product does not that goes through few of them:
+        those of the blocks of its part, and of all parts.
+        """
+        few = math.prod(self.counts.values()) // parts + parts - 1 <= MULTIPLIED.size
         return is_float_sum(reduction) and not (is_product(reduction) and few)
 
     def nodes_inside(self, uses: Mapping[SSAValue, int]) -> dict[SSAValue, tuple[NodeOp, Mapping[int, str]]]:

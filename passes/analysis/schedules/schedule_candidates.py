@@ -178,7 +178,7 @@ class Chooser:
                 continue
             for vectors in (1, 2, 4, 8, 16):
                 width = self.elements * vectors
-                if vectors > self.widest(name):
+                if vectors > min(self.widest(name), self.target.accumulators):
                     break
                 if size <= width:
                     yield name, 1 << (size - 1).bit_length()

@@ -3,7 +3,7 @@
 // A matrix that a vector is multiplied with is read once: a copy would be read as well.
 // CHECK-LABEL: loops.func @vector
 // CHECK-NOT:     packed
-// CHECK:         loops.nest "y" (b = 1, o = 3072) schedule <order = (o, b), parallel = (o : 64), lanes = o : 64> {
+// CHECK:         loops.nest "y" (b = 1, o = 3072) schedule <order = (o, b), parallel = (o : 64), lanes = o : 32> {
 // CHECK-NOT:     packed
 loops.func @vector {
   %x = assign.node "x" on_device : memref<1x768xf64>

@@ -457,6 +457,28 @@ loops.func @vector_by_matrix {
 
 // -----
 
+// Blocks that many parts share need no errors: each product goes through few additions.
+// CHECK-LABEL: loops.func @vector_by_long_matrix
+// CHECK-NOT:     errors
+// CHECK:         loops.group "y" (k_part = 16, k_block = 24) {
+// CHECK-NOT:     compensated
+loops.func @vector_by_long_matrix {
+  %x = assign.node "x" on_device : memref<3072xf32>
+  %w = assign.node "w" on_device : memref<3072x768xf32>
+  %y = assign.node "y" on_device : memref<768xf32>
+  loops.nest "y" (j = 768) {
+    %0 = loops.reduce add (k = 3072) : f32 {
+      %1 = loops.load %x[k]
+      %2 = loops.load %w[k, j]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[j]
+  }
+}
+
+// -----
+
 // A sum over two axes of each row is not split: its parts would be read in another order than they lie in.
 // CHECK-LABEL: loops.func @vector_of_heads
 // CHECK-NOT:     loops.group
