@@ -71,6 +71,12 @@ def test_a_matrix_from_memory_is_read_along_its_rows(sizes: dict[str, int]):
     assert found.lanes[0] == "k"
 
 
+@pytest.mark.parametrize("rows", [17, 33])
+def test_a_copy_that_no_panels_divide_is_far(rows: int):
+    found = tile({"i": rows, "j": 1000, "k": 1000}, "f64", "j, k")
+    assert found.lanes == ("j", 8)
+
+
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "znver4"])
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_matrices_are_transposed_in_registers(cpu: str, element: str):
