@@ -29,7 +29,7 @@ from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import declaration, names_in, operations
 from ocannl.passes.analysis.schedules.divisors import divisors, largest_divisor
 from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Chooser
-from ocannl.passes.analysis.targets.target import TargetDescription
+from ocannl.passes.analysis.targets.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.loops.schedule.pack import after_declarations
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import rfactor
@@ -38,8 +38,9 @@ from ocannl.passes.rewrites.rfactor import rfactor
 LEAST, MOST, LONG = 64, 256, 1024
 # Those of a sum that is so long that blocks of most sizes would be too many for the error that is promised.
 MOST_OF_LONG, VERY_LONG = 512, 2**16
-# The part of the second-level cache that a panel of a deep sum fills.
-DEEP = 3 / 8
+# The part of the second-level cache that a panel of a deep sum fills; and the rows of results for which a
+# panel is read so seldom that making it counts.
+DEEP, SELDOM = 3 / 8, 64
 # The rows of results with which an operand streams from memory, and how many of its rows side by side.
 FEW_ROWS, STREAMED = 16, ((8, 16), (17, 32), (33, 64))
 # The blocks of results that threads share; the parts of a sum that they share, at most and at least; and how
@@ -108,18 +109,17 @@ def is_long(found: ReduceOp) -> bool:
 
 def is_deep(nest: NestOp, found: ReduceOp, target: TargetDescription) -> bool:
     """Whether the sum of a product of matrices has so many points that a panel of an operand, of two vectors
-    for each, leaves too little of the second-level cache to the tiles that read it; and whether that cache
-    can hold a block of each operand.
+    for each, leaves too little of the second-level cache to the tiles that read it, or is too large to stay
+    near for the few that do; and whether that cache can hold a block of each operand.
     """
     points = math.prod(size for _, size in found.space.data)
-    if 2 * target.vector_bytes * points <= DEEP * target.l2_bytes:
+    first, second = loads_in(found)
+    rows = {op: own_points(nest, op, other) for op, other in ((first, second), (second, first))}
+    most = LARGEST_INSIDE if min(rows.values()) <= SELDOM else DEEP * target.l2_bytes
+    if 2 * target.vector_bytes * points <= most:
         return False
     name, _ = longest(found)
-    first, second = loads_in(found)
-    return all(
-        (rows := own_points(nest, op, other)) > FEW_ROWS and has_room(nest, op, name, rows, target)
-        for op, other in ((first, second), (second, first))
-    )
+    return all(count > FEW_ROWS and has_room(nest, op, name, count, target) for op, count in rows.items())
 
 
 def longest(found: ReduceOp) -> tuple[str, int]:

@@ -221,8 +221,15 @@ def test_few_rows_are_summed_as_accurately_as_in_blocks_of_256(summed: int, size
     assert size + summed / size <= 256 + summed / 256
 
 
+@pytest.mark.parametrize("rows", [17, 32])
+def test_panels_that_few_tiles_read_are_of_blocks(rows: int):
+    text = FEW_ROWS.replace("3x2560", f"{rows}x2560").replace("3x333", f"{rows}x333")
+    (group,) = groups(scheduled(text.replace("b = 3", f"b = {rows}").replace("333", "336"), "x86-64-v3"))
+    assert group.space.data[-1] == ("i_block", 10)
+
+
 @pytest.mark.parametrize(
-    ("before", "after"), [("3x", "17x"), ("2560", "384"), ("%w[i, o]", "%w[o, i]"), ("2560", "2557")]
+    ("before", "after"), [("3x", "80x"), ("2560", "384"), ("%w[i, o]", "%w[o, i]"), ("2560", "2557")]
 )
 def test_what_does_not_stream_is_whole(before: str, after: str):
     """Many rows, a matrix that the second-level cache holds, one that is summed along its memory, a sum that
@@ -230,7 +237,7 @@ def test_what_does_not_stream_is_whole(before: str, after: str):
     """
     text = FEW_ROWS.replace(before, after)
     if before == "3x":
-        text = text.replace("b = 3", "b = 17")
+        text = text.replace("b = 3", "b = 80")
     if "[o, i]" in text:
         text = text.replace("2560x333", "333x2560")
     module = scheduled(text, "x86-64-v3")
