@@ -50,12 +50,13 @@ class StepFootprint:
         touched: dict[SSAValue, int] = {}
         loaded: set[SSAValue] = set()
         for nest in nests_of(step):
+            sizes: Mapping[str, int] = {}
             for op, node in touches(nest):
                 size = whole.get(node)
                 if size is None:
                     continue
                 if size > near:
-                    sizes = scope_sizes(nest) | variable_sizes(body_of(nest))
+                    sizes = sizes or scope_sizes(nest) | variable_sizes(body_of(nest))
                     size = min(size, AccessFootprint.of(op, set()).size(sizes))
                 touched[node] = max(size, touched.get(node, 0))
                 if isinstance(op, LoadOp):

@@ -143,8 +143,8 @@ class Builder:
         shared = rfactor(nest, reduction, label, parts, compensated=compensated)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
-        for node in filter(None, (shared.node, shared.errors)):
-            Rewriter.insert_op(node, InsertPoint.after(nodes(self.func)[-1]))
+        declared = [node for node in (shared.node, shared.errors) if node is not None]
+        Rewriter.insert_op(declared, InsertPoint.after(nodes(self.func)[-1]))
         Rewriter.insert_op(shared.before, InsertPoint.before(group))
         group.body.block.add_op(shared.inside)
         return shared.inside
