@@ -34,6 +34,7 @@ from ocannl.passes.loops.approximate_rounded import ApproximateRoundedPass
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
+from ocannl.passes.loops.fuse_operands import FuseOperandsPass
 from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
 from ocannl.passes.loops.fuse_sums import FuseSumsPass
 from ocannl.passes.loops.gather_cells import GatherCellsPass
@@ -153,6 +154,7 @@ ON_CPU: tuple[PipelinePass, ...] = (
     WinogradPass,
     GatherCellsPass,
     TileAndFusePass,
+    FuseOperandsPass,
     SchedulePass,
     PeelBordersPass,
     UnfoldLayersPass,
@@ -179,7 +181,14 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
 GPU_PIPELINES = ("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32")
 
 # The other passes that weigh costs on a processor.
-TARGETED = (OnlineSoftmaxPass, RematerializePass, WinogradPass, TileAndFusePass, NontemporalStoresPass)
+TARGETED = (
+    OnlineSoftmaxPass,
+    RematerializePass,
+    WinogradPass,
+    TileAndFusePass,
+    FuseOperandsPass,
+    NontemporalStoresPass,
+)
 
 # Stages by the name of their level: the last pass whose text is at that level.
 LEVELS: dict[str, type[ModulePass]] = {

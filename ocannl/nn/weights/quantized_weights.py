@@ -23,8 +23,8 @@ from ocannl.nn.weights.row_products import (
 )
 from ocannl.program import graph
 
-FEW = 3
-"""The rows of activations for which weights are decoded in registers, once for each; more would be lanes."""
+FEW = 4
+"""The rows of activations for which weights are decoded in registers; for more, panels are decoded."""
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = Callable[..., oc.Tensor]
@@ -47,6 +47,7 @@ class Format:
         row: the product with a row of activations, in floats, if `row_of_floats`, or in integers.
         rows: that with any number of rows in integers, if it needs no weights in floats.
         row_of_floats: whether sums before scales pay in floats.
+        few: the rows of activations in integers for which `row` pays.
     """
 
     axes: tuple[str, ...]
@@ -58,6 +59,7 @@ class Format:
     row: RowProduct
     rows: RowProduct | None = None
     row_of_floats: bool = False
+    few: int = FEW
     positions: tuple[str, ...] = ()
 
     @property
@@ -160,6 +162,7 @@ FORMATS: dict[str, Format] = {
         blocks=("k",),
         row=product_q4_k,
         row_of_floats=True,
+        few=3,
         positions=("n",),
     ),
     "int8": Format(
@@ -209,7 +212,7 @@ class Layout:
 
     def _product(self, kept: Kept, x: oc.Tensor) -> oc.Tensor:
         """The product in f32."""
-        if not _has_few_rows(x):
+        if not _has_rows(x, FEW):
             return self._value(kept, "{} -> ..o..") @ self._split(x)
         if self.format.row_of_floats:
             return self.format.row(kept, Activations(self._split(x), self.lead))
@@ -219,7 +222,7 @@ class Layout:
         """The product with activations in integers."""
         form, activations = self.format, Activations(self._split(x), self.lead)
         numbers = activations.rounded(form.axes, form.blocks)
-        if _has_few_rows(x) and self.in_words:
+        if _has_rows(x, form.few) and self.in_words:
             return form.row(kept, numbers)
         if form.rows is not None:
             return form.rows(kept, numbers)
@@ -281,12 +284,12 @@ class Layout:
         return self._row(["&".join(self.format.axes)])
 
 
-def _has_few_rows(x: oc.Tensor) -> bool:
-    """Whether each weight is multiplied a few times only, so that its value needs no memory."""
+def _has_rows(x: oc.Tensor, most: int) -> bool:
+    """Whether each weight is multiplied so few times that its value needs no memory."""
     if is_in_cell(x):
         return False
     oc.infer(x)
-    return prod(graph.known_shape(x.ir_value).batch.sizes) <= FEW
+    return prod(graph.known_shape(x.ir_value).batch.sizes) <= most
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,6 +107,16 @@ class NestChain:
         members.insert(len(members) - before, Member(view, matched))
         return NestChain(members, rows, axes, self.written | view.written, touched)
 
+    def along(self, variables: Iterable[str]) -> NestChain | None:
+        """The chain over its rows that are such variables of its last nest; None if there are none."""
+        last, names = self.members[-1], set(variables)
+        rows = {row: size for row, size in self.rows.items() if last.variables[row] in names}
+        axes = {
+            node: {axis: row for axis, row in known.items() if row in rows}
+            for node, known in self.axes.items()
+        }
+        return NestChain(self.members, rows, axes, self.written, self.touched) if rows else None
+
     def passes_on(self, node: SSAValue) -> bool:
         """Whether a nest of the chain reads values that another one left in the node."""
         return node in self.written and self.touched[node] > 1

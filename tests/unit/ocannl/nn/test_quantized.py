@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl import nn
 from ocannl.nn.weights.quantized_weights import FORMATS
+from ocannl.passes.loops import fuse_operands
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -36,7 +37,7 @@ def arrays(block: oc.Block[..., Any]) -> dict[str, Array]:
     return {name.rpartition(".")[2]: ctx[node] for name, node in block.state.items() if ".w." in name}
 
 
-@pytest.mark.parametrize("rows", [1, 3, 4])
+@pytest.mark.parametrize("rows", [1, 3, 5])
 @pytest.mark.parametrize("kind", FORMATS)
 def test_products_are_those_of_the_decoded_weights(kind: str, rows: int):
     layer = nn.linear(in_dim=[2, 256], out_dim=[3, 5])
@@ -46,6 +47,23 @@ def test_products_are_those_of_the_decoded_weights(kind: str, rows: int):
     weights = decoded(kind, arrays(quantized))
     found = oc.function(quantized, axes={"x": "boo"})(x)
     np.testing.assert_allclose(found, np.einsum("opki,bki->bop", weights, x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("out", "panels"), [([37], ["2"]), ([3, 17], ["3", "3"])])
+def test_panels_of_weights_are_decoded_beside_their_product(
+    monkeypatch: pytest.MonkeyPatch, out: list[int], panels: list[str]
+):
+    monkeypatch.setattr(fuse_operands, "is_far", lambda *_: True)
+    monkeypatch.setattr(fuse_operands, "PANEL_BYTES", 2**14)
+    layer = nn.linear(in_dim=256, out_dim=out)
+    oc.default_context().init_params(layer.w)
+    quantized = nn.quantized(layer, "q4_k")
+    x = RNG.normal(size=(5, 256)).astype(np.float32)
+    weights = decoded("q4_k", arrays(quantized))
+    step = oc.function(quantized, axes={"x": "bo"})
+    text = step.lower(x).ir("loops")
+    assert re.findall(r"loops.group .*= (\d+)\)", text) == panels, text
+    np.testing.assert_allclose(step(x), np.einsum("...i,bi->b...", weights, x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("kind", "error"), [("q8_0", 0.6 / 127), ("int8", 0.6 / 127), ("q4_k", 1.2 / 15)])

@@ -24,8 +24,9 @@ from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.pipelines import PIPELINES
-from ocannl.passes.analysis import footprints, row_fusion
+from ocannl.passes.analysis.costs import footprints
 from ocannl.passes.analysis.dataflow.memory import memory_report
+from ocannl.passes.analysis.fusion import row_fusion
 from ocannl.passes.analysis.fusion.fusion_legality import same_or_apart
 from ocannl.passes.analysis.fusion.row_fusion import NestChain
 from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations, uncalled
@@ -50,7 +51,7 @@ def over_loops() -> Iterator[type[ModulePass]]:
 # Those that leave small programs as they are, that round, or whose results the interpreter does not run.
 APART = {
     *("online-softmax", "expand-math", "rematerialize", "winograd", "tile-and-fuse"),
-    *("schedule", "unfold-layers", "nontemporal-stores"),
+    *("fuse-operands", "schedule", "unfold-layers", "nontemporal-stores"),
 }
 PIPELINE = tuple(p for p in over_loops() if p.name not in APART)
 Arrays = dict[str, NDArray[Any]]
