@@ -15,7 +15,8 @@ from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.loops_to_kernels import contraction, fused_rows, pointwise
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes.analysis import contractions, shared_reductions
+from ocannl.passes.analysis.patterns import contractions
+from ocannl.passes.analysis.schedules import shared_reductions
 from ocannl.passes.loops.fuse_rows import fuse_rows
 from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass

@@ -16,8 +16,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
-from ocannl.passes.analysis import dot_products
 from ocannl.passes.analysis.nests import nests, steps
+from ocannl.passes.analysis.patterns import dot_products
 from ocannl.passes.loops.schedule.dot_products import Part, parts
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 
