@@ -91,8 +91,8 @@ def divided_positions(ctx: oc.Context, shard: Any) -> Values:
         )
         for layer in layers:
             normed = nn.layer_norm()(h)
-            found = h + layer(normed if shard is None else oc.shard(normed, {}))
-            h = found if shard is None else oc.shard(found, parts)
+            h = h + layer(normed if parts is None else oc.shard(normed, {}))
+            h = h if parts is None else oc.shard(h, parts)
         loss = (h**2).sum()
     for name, param in oc.params(loss).items():
         if own is not None and name.endswith(("w_q", "w_k", "w_v")):
