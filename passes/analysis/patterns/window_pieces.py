@@ -38,13 +38,20 @@ def pieces_of(
     index: Linear, position: str, positions: int, offset: str, offsets: int, inside: range
 ) -> Iterator[Piece]:
     """The positions with equal offsets inside of a box, each with these."""
-    within = list[range]()
-    for at in range(positions):
-        start = index.constant + at * index.coefficient(position)
-        own = [k for k in range(offsets) if start + k * index.coefficient(offset) in inside]
-        within.append(range(own[0], own[-1] + 1) if own else range(0))
+    move, turn = index.coefficient(position), index.coefficient(offset)
+    within = [turns_inside(index.constant + at * move, turn, offsets, inside) for at in range(positions)]
     first = 0
     for found, group in itertools.groupby(within):
         count = len(list(group))
         yield Piece(range(first, first + count), found)
         first += count
+
+
+def turns_inside(start: int, step: int, count: int, inside: range) -> range:
+    """Those of so many steps from a start that end inside of a range of cells."""
+    if step == 0:
+        return range(count if start in inside else 0)
+    low, high = inside.start - start, inside.stop - 1 - start
+    if step < 0:
+        low, high, step = -high, -low, -step
+    return range(max(0, -(-low // step)), min(count, high // step + 1))
