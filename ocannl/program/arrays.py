@@ -78,15 +78,15 @@ def _read(found: Any) -> NDArray[Any]:
     small = str(getattr(found, "dtype", "")).removeprefix("torch.")
     if small in SMALL_FLOATS and hasattr(found, "float"):
         return np.asarray(found.float().cpu()).astype(getattr(ml_dtypes, small))
+    if is_on_gpu(found):
+        # PyTorch and CuPy copy to the host when they are told to, and not for NumPy.
+        to_host = getattr(found, "cpu", None) or getattr(found, "get", None)
+        return np.asarray(found if to_host is None else to_host())
     if type(found).__module__ != "numpy" and hasattr(found, "__dlpack__"):
         try:
             return np.from_dlpack(found)
         except (BufferError, RuntimeError, TypeError):
             pass  # NumPy's DLPack knows no bfloat16, and no memory of GPUs.
-    if is_on_gpu(found):
-        # PyTorch and CuPy copy to the host when they are told to, and not for NumPy.
-        to_host = getattr(found, "cpu", None) or getattr(found, "get", None)
-        return np.asarray(found if to_host is None else to_host())
     return np.asarray(found)
 
 

@@ -201,7 +201,7 @@ class TileCost:
         copied, panel, part = self.bytes(access, view), self.bytes(access, view), 1.0
         if view.lanes is not None and view.stride(access) and not view.sizes[view.lanes] % view.width:
             part = self.kept.get(access.op.node, 1.0)
-            panel = copied * view.width // view.sizes[view.lanes]
+            panel = copied * view.width // max(1, view.sizes[view.lanes])
         assert isinstance(access.op, LoadOp)
         shared = points_that_share(access.op)
         if shared == 1:  # each point of a group copies what it reads

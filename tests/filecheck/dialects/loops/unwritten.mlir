@@ -102,7 +102,7 @@ loops.func @carry {
 // -----
 
 // A loop writes before it reads: nothing has to be there before, and all is there behind it.
-loops.func @body indices (t = 5) {
+loops.func @stacking indices (t = 5) {
   %h = assign.node "h" on_device : memref<5xf32>
   %x = assign.node "x" on_device : memref<5xf32>
   loops.nest "h" () {
@@ -117,7 +117,7 @@ loops.func @body indices (t = 5) {
 loops.func @stacked {
   %h = assign.node "h" local : memref<5xf32>
   %x = assign.node "x" on_device : memref<5xf32>
-  loops.repeat @body t = 5 ("h" = %h, "x" = %x)
+  loops.repeat @stacking t = 5 ("h" = %h, "x" = %x)
   loops.nest "x" (i = 5) {
     %l = loops.load %h[i]
     loops.store %l, %x[i]
