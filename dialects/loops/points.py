@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.dependences import check_own_reads
-from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.loops.scheduled import ScheduledOp
 from ocannl.dialects.loops.values import LoadOp, StoreOp
@@ -26,10 +27,9 @@ def check_points(group: ScheduledOp, own: Collection[SSAValue], nests: Sequence[
             sizes = scope_sizes(other)
             own_names = {name: f"{name}'" for name in sizes if name not in around}
             space = scope_sizes(store) | {own_names.get(name, name): size for name, size in sizes.items()}
-            accessed = _renamed(other.indices.data, own_names)
+            own_places = {name: Linear.var(to) for name, to in own_names.items()}
+            accessed = tuple(index.substitute(own_places) for index in other.indices.data)
             does = "reads" if isinstance(other, LoadOp) else "sets"
-            check_own_reads(store.indices.data, accessed, space, around.keys(), does, scope_bounds(store))
-
-
-def _renamed(indices: Map, names: dict[str, str]) -> Map:
-    return tuple(index.substitute({name: Linear.var(to) for name, to in names.items()}) for index in indices)
+            inner = [Bound(bound.index.substitute(own_places), bound.below) for bound in scope_bounds(other)]
+            bounds = [*scope_bounds(store), *inner]
+            check_own_reads(store.indices.data, accessed, space, around.keys(), does, bounds)

@@ -52,7 +52,7 @@ class GatherCellsPass(ModulePass):
 def gather(func: FuncOp, nest: NestOp) -> None:
     """Replaces a scatter by nests that gather, if it is one and they are few."""
     scatter = find_cell_scatter(func, nest)
-    if scatter is None or len(scatter.parts) > PARTS:
+    if scatter is None or scatter.count > PARTS:
         return
     copy = only_copy(func, scatter)
     nests = gathering(scatter)
@@ -89,7 +89,7 @@ def only_copy(func: FuncOp, scatter: CellScatter) -> NestOp | None:
     )
     used = sorted(name for own in names for name in own)
     is_plain = is_shifted and used == sorted(copy.space.names) and not (load.positions or store.positions)
-    return copy if is_plain and is_free and load.node.type == node.type else None
+    return copy if is_plain and is_free and load.node == node else None
 
 
 def store_there(nest: NestOp, copy: NestOp) -> None:

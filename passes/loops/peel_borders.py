@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -14,11 +14,12 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
-from ocannl.passes.analysis.nests import functions, nests_of, points
-from ocannl.passes.analysis.patterns.window_pieces import Border, pieces_of
+from ocannl.passes.analysis.nests import functions, nests_of, operations, points
+from ocannl.passes.analysis.patterns.window_pieces import Piece, pieces_of
 from ocannl.passes.analysis.patterns.zeros_around import Box, zeros_around
-from ocannl.passes.rewrites.restricted_windows import restrict
+from ocannl.passes.rewrites.indices import substitute_indices
 
 # The multiplications of a sum for which more nests pay, the part of them that has to be left out, and how
 # many nests one becomes at most.
@@ -42,6 +43,19 @@ class PeelBordersPass(ModulePass):
                 if isinstance(step, NestOp | GroupOp):
                     for nest in nests_of(step):
                         peel(nest, boxes)
+
+
+@dataclass(frozen=True)
+class Border:
+    """A loop of a nest and one of its sum, of which pieces lie inside of an image."""
+
+    own: str
+    summed: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def points(self) -> int:
+        return sum(piece.points for piece in self.pieces)
 
 
 def peel(nest: NestOp, boxes: Mapping[SSAValue, Box]) -> None:
@@ -98,3 +112,16 @@ def borders_of(nest: NestOp, reduction: ReduceOp, load: LoadOp, box: Box) -> Ite
         pieces = tuple(pieces_of(index, position, own[position], offset, summed[offset], inside))
         if all(piece.summed for piece in pieces):
             yield Border(position, offset, pieces)
+
+
+def restrict(nest: NestOp, borders: Sequence[Border], pieces: Sequence[Piece]) -> None:
+    """Leaves some points of loops to a nest, and of its sum."""
+    left: dict[str, range] = {}
+    for border, piece in zip(borders, pieces, strict=True):
+        left |= {border.own: piece.own, border.summed: piece.summed}
+    for op in (nest, *operations(nest.body.block)):
+        if isinstance(op, NestOp | ReduceOp):
+            space = tuple((name, len(left.get(name, range(size)))) for name, size in op.space.data)
+            op.properties["space"] = SpaceAttr(space)
+    places = {name: Linear.of({name: 1}, values.start) for name, values in left.items() if values.start}
+    substitute_indices(operations(nest.body.block), places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,9 +54,14 @@ class CellScatter:
     windows: tuple[Window, ...]
 
     @cached_property
-    def parts(self) -> list[tuple[Part, ...]]:
-        """All cells that are read, by the offsets that reach them: a part of each axis with a window."""
-        return list(itertools.product(*(parts_of(window) for window in self.windows)))
+    def parts(self) -> list[list[Part]]:
+        """The cells that are read along each axis with a window, by the offsets that reach them."""
+        return [parts_of(window) for window in self.windows]
+
+    @property
+    def count(self) -> int:
+        """How many nests gather all cells: one for each part of each axis."""
+        return math.prod(map(len, self.parts))
 
 
 def parts_of(window: Window) -> list[Part]:
@@ -159,7 +165,7 @@ def window_of(index: Linear, sizes: dict[str, int], axis: int, cells: range) -> 
 
 def gathering(scatter: CellScatter) -> list[NestOp]:
     """The nests that take the place of a scatter, each of cells that the same offsets reach."""
-    found = [gathered(scatter, parts) for parts in scatter.parts]
+    found = [gathered(scatter, parts) for parts in itertools.product(*scatter.parts)]
     derive(found, scatter.nest.location)
     return found
 

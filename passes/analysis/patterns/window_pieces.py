@@ -21,19 +21,6 @@ class Piece:
         return len(self.own) * len(self.summed)
 
 
-@dataclass(frozen=True)
-class Border:
-    """A loop of a nest and one of its sum, of which pieces lie inside of an image."""
-
-    own: str
-    summed: str
-    pieces: tuple[Piece, ...]
-
-    @property
-    def points(self) -> int:
-        return sum(piece.points for piece in self.pieces)
-
-
 def pieces_of(
     index: Linear, position: str, positions: int, offset: str, offsets: int, inside: range
 ) -> Iterator[Piece]:

@@ -39,6 +39,34 @@ loops.func @codes {
 
 // -----
 
+// A remainder of one column is no group.
+// CHECK-LABEL: loops.func @one_more
+// CHECK:         loops.group "w .. y" (o_block = 4) {
+// CHECK:         loops.nest "w remainder" (o = 1, k = 1024) {
+// CHECK:         loops.nest "y remainder" (b = 8, o = 1) {
+loops.func @one_more {
+  %codes = assign.node "codes" on_device : memref<257x1024xi8>
+  %x = assign.node "x" on_device : memref<8x1024xf32>
+  %w = assign.node "w" local : memref<257x1024xf32>
+  %y = assign.node "y" on_device : memref<8x257xf32>
+  loops.nest "w" (o = 257, k = 1024) {
+    %0 = loops.load %codes[o, k]
+    %1 = arith.sitofp %0 : i8 to f32
+    loops.store %1, %w[o, k]
+  }
+  loops.nest "y" (b = 8, o = 257) {
+    %0 = loops.reduce add (k = 1024) : f32 {
+      %1 = loops.load %w[o, k]
+      %2 = loops.load %x[b, k]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[b, o]
+  }
+}
+
+// -----
+
 // What is as large as the operand is read as fast.
 // CHECK-LABEL: loops.func @floats
 // CHECK-NOT:     loops.group
