@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
@@ -57,7 +58,11 @@ def dependent_points(
     names = [name for index in (*stored, *loaded) for name in index.names if name in space]
     written = dict.fromkeys(name for index in stored for name in index.names if name in space)
     own = [name for name in written if apart is None or name in apart]
-    if not own:
+    pairs = [*zip(stored, loaded, (difference.constant for difference in differences), strict=True)]
+    if any(_never_meet(store, load, constant, space) for store, load, constant in pairs):
+        return None
+    same = {name for store, load, constant in pairs if not constant for name in _same(store, load, space)}
+    if same.issuperset(own):
         return None
     for reader in _corners(space, names):
         cells = [
@@ -70,6 +75,28 @@ def dependent_points(
         if any(writer[name] != reader[name] for name in own):
             return {name: writer[name] for name in own}, {name: reader[name] for name in own}
     return None
+
+
+def _never_meet(store: Linear, load: Linear, constant: int, space: Mapping[str, int]) -> bool:
+    """Whether an index at no point is that of a load at another point and a constant: the range of their
+    difference or the common divisor of its factors tells (Banerjee, "Dependence Analysis", 1997).
+    """
+    terms = [*_inside(store, space).terms, *(_inside(load, space) * -1).terms]
+    reaches = [factor * (space[name] - 1) for name, factor in terms]
+    if not sum(min(reach, 0) for reach in reaches) <= constant <= sum(max(reach, 0) for reach in reaches):
+        return True
+    divisor = math.gcd(*(factor for _, factor in terms))
+    return divisor > 0 and constant % divisor != 0
+
+
+def _same(store: Linear, load: Linear, space: Mapping[str, int]) -> set[str]:
+    """The variables that have one value where two indices are the same and a value of the first tells all of
+    its variables: the others have factors and sizes alike.
+    """
+    stored, loaded = set(_inside(store, space).terms), set(_inside(load, space).terms)
+    both = stored & loaded
+    rests = (sorted((factor, space[name]) for name, factor in terms - both) for terms in (stored, loaded))
+    return {name for name, _ in both} if next(rests) == next(rests) else set()
 
 
 def _hold(bounds: Sequence[Bound], point: Point) -> bool:

@@ -29,7 +29,15 @@ from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import given, operation_definition, print_parts
 from ocannl.dialects.kernel.boxes import Box, find_box
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES, VECTOR_BYTES
-from ocannl.dialects.kernel.launch import COPY, PendingOp, SharedOp, TogetherOp, check_slot, enclosing_launch
+from ocannl.dialects.kernel.launch import (
+    COPY,
+    PendingOp,
+    SharedOp,
+    TogetherOp,
+    check_slot,
+    check_values,
+    enclosing_launch,
+)
 from ocannl.dialects.kernel.point import Numbered, parse_numbered
 from ocannl.dialects.loops import StoreOp, check_fresh
 from ocannl.dialects.loops.values import parse_array
@@ -180,6 +188,7 @@ class CopyOp(TogetherOp):
         if not isinstance(self.target.owner, SharedOp):
             raise VerifyException("the threads of a block copy into shared memory")
         check_space(self, self.space.names)
+        check_values(self.space.data)
         check_fresh(self, self.space.names)
         sizes, bounds = {**scope_sizes(self), **dict(self.space.data)}, [*scope_bounds(self), *self.bounds]
         check_bounds_of(self, self.bounds, sizes)

@@ -57,6 +57,12 @@ COPY = "kernel.copy"
 OWN = "kernel.own"
 
 
+def check_values(space: Sequence[tuple[str, int]]) -> None:
+    """Raises `VerifyException` where a variable has no value: a number has no digits in such a space."""
+    if any(size < 1 for _, size in space):
+        raise VerifyException("a variable of a kernel has at least one value")
+
+
 @operation_definition
 class LaunchOp(StepOp):
     """`kernel.launch "h" grid (b = 10) block (o = 16) registers (r = 4) { ... }`: the body in every thread.
@@ -134,8 +140,7 @@ class LaunchOp(StepOp):
         check_space(self, names)
         if len(set(names)) != len(names):
             raise VerifyException("an iteration variable is declared twice")
-        if any(size < 1 for _, size in spaces):
-            raise VerifyException("a variable of a kernel has at least one value")
+        check_values(spaces)
         if self.threads > MOST_THREADS:
             raise VerifyException(f"a block has at most {MOST_THREADS} threads, this one has {self.threads}")
         for op in self.body.block.ops:

@@ -25,7 +25,7 @@ from ocannl.dialects.index.linear import (
 )
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition
-from ocannl.dialects.kernel.launch import POINT
+from ocannl.dialects.kernel.launch import POINT, check_values
 from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.routine import check_no_arguments, parse_body
 
@@ -49,6 +49,7 @@ class Numbered:
         """Raises `VerifyException` where variables are not fresh, or the number may be negative."""
         names = tuple(name for name, _ in self.space)
         check_space(op, names)
+        check_values(self.space)
         check_fresh(op, names)
         check_names(op, self.number.names, sizes)
         extremes = self.number.extremes(sizes)

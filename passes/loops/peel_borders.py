@@ -64,12 +64,14 @@ def peel(nest: NestOp, boxes: Mapping[SSAValue, Box]) -> None:
     if found is None:
         return
     reduction, load = found
+    if points(nest.space.data) * points(reduction.space.data) < LARGE:
+        return
     sizes = dict(nest.space.data) | dict(reduction.space.data)
     borders = list(borders_of(nest, reduction, load, boxes[load.node]))
     while math.prod(len(border.pieces) for border in borders) > PARTS:
         borders.remove(max(borders, key=lambda border: len(border.pieces)))
     kept = math.prod(border.points / sizes[border.own] / sizes[border.summed] for border in borders)
-    if kept > 1 - SAVED or points(nest.space.data) * points(reduction.space.data) < LARGE:
+    if kept > 1 - SAVED:
         return
     parts = list(itertools.product(*(border.pieces for border in borders)))
     parts.sort(key=lambda pieces: math.prod(piece.points for piece in pieces))

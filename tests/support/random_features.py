@@ -142,7 +142,8 @@ class Features:
             wrapped = wanted.astype(np.int32 if is_wide else np.result_type(*types))
             return [Feature("product", value, wrapped, 0.0)]
         # A sum that overflows in f32 is infinite, and in f16 earlier.
-        overflows = np.asarray(terms > (3e38 if types[0] != np.float16 else 6e4))
+        most = 3e38 if types[0] != np.float16 else 6e4
+        overflows = np.asarray(terms > most)
         if np.any(overflows):
             wanted = np.where(overflows, np.nan, wanted)
             value = oc.where(oc.data(overflows, axes="o" * wanted.ndim), np.nan, value)
@@ -153,8 +154,9 @@ class Features:
             weights = self.array(wanted.shape)
             for own in (0, 1):
                 back = f"{result},{axes[1 - own]}->{axes[own]}"
-                slope = np.einsum(back, weights.astype(np.float64), others[1 - own])
-                found.append(found[0].slope(tensors[own], weights, slope))
+                factors = weights.astype(np.float64), others[1 - own]
+                if np.all(np.einsum(back, *map(np.abs, factors)) <= most):
+                    found.append(found[0].slope(tensors[own], weights, np.einsum(back, *factors)))
         return found
 
     def attention(self) -> list[Feature]:

@@ -199,9 +199,10 @@ class TileCost:
     def packing(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> float:
         """The cycles to make a packed copy, which is near where one panel at a time is made."""
         copied, panel, part = self.bytes(access, view), self.bytes(access, view), 1.0
-        if view.lanes is not None and view.stride(access) and not view.sizes[view.lanes] % view.width:
+        lanes = 0 if view.lanes is None else view.sizes[view.lanes]
+        if lanes and view.stride(access) and not lanes % view.width:
             part = self.kept.get(access.op.node, 1.0)
-            panel = copied * view.width // max(1, view.sizes[view.lanes])
+            panel = copied * view.width // lanes
         assert isinstance(access.op, LoadOp)
         shared = points_that_share(access.op)
         if shared == 1:  # each point of a group copies what it reads

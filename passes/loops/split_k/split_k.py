@@ -152,7 +152,10 @@ def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
     where it goes along another variable then. Where the largest tiles are too few, there may be as many parts
     as fill all multiprocessors, so that large tiles do not leave some of them without work.
     """
-    needed = CONCURRENT_BLOCKS * PROCESSORS // tile_count(nest, found, TILE_SIDES[-1], TILE_SIDES[-1])
+    tiles = tile_count(nest, found, TILE_SIDES[-1], TILE_SIDES[-1])
+    if not tiles:
+        return
+    needed = CONCURRENT_BLOCKS * PROCESSORS // tiles
     for name, size in found.reduce.space.data:
         for parts in divisors(size, max(MOST_PARTS, needed)):
             rest = max(size // parts, *(other for n, other in found.reduce.space.data if n != name), 0)

@@ -60,7 +60,7 @@ def maps_of(value: SSAValue) -> Iterator[tuple[Map, set[str]]]:
     """The index maps at which a value is read and written, each with the variables of its space."""
     for use in value.uses:
         op = use.operation
-        if isinstance(op, ApplyOp):
+        if isinstance(op, ApplyOp) and op.is_projected:
             for part in op.parts:
                 combination = part.combination
                 for operand, indices in zip(combination.operands, combination.maps, strict=True):

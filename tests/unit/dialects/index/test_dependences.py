@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from ocannl.dialects.index import dependences
 from ocannl.dialects.index.dependences import dependent_points
 from ocannl.dialects.index.linear import Linear, Map
 
@@ -68,6 +69,24 @@ def test_dependent_points(stored: Map, loaded: Map):
     assert (found is not None) == has_dependent_points(stored, loaded)
     if found is not None:
         assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("stored", "loaded"),
+    [
+        ((one(9), ROW), (one(13), COLUMN)),
+        ((ROW * 2, STATIC), (COLUMN * 2 + one(1), STATIC)),
+        ((ROW,), (COLUMN + one(4),)),
+        ((ROW + COLUMN * 4, STATIC), (ROW + COLUMN * 4, STATIC)),
+    ],
+)
+def test_what_ranges_and_divisors_tell_takes_no_trials(
+    stored: Map, loaded: Map, monkeypatch: pytest.MonkeyPatch
+):
+    """A group of Winograd's products has thousands of such pairs, each of hundreds of points to try."""
+    monkeypatch.delattr(dependences, "_corners")
+    assert dependent_points(stored, loaded, SPACE) is None
+    assert not has_dependent_points(stored, loaded)
 
 
 def test_points_of_different_static_indices_are_not_told():

@@ -58,7 +58,37 @@ SCAN = (
     '    %next = texpr.apply = tanh(%c) logic "." : !texpr.tensor<...b4 | ...i5 -> ...o6>\n'
     "    texpr.yield carry (%next)\n  } : !texpr.tensor<...b4 | ...i5 -> ...o6>\n  texpr.forward %h\n}"
 )
+BORDERS = (
+    'loops.func @f {\n  %x = assign.node "x" on_device : memref<4x8x4xf32>\n'
+    '  %w = assign.node "w" on_device : memref<4x3x4xf32>\n'
+    '  %p = assign.node "p" local : memref<4x9x4xf32>\n  %y = assign.node "y" on_device : memref<4x4x4xf32>\n'
+    '  loops.nest "p reset" (b = 4, h = 9, c = 4) {\n    %0 = arith.constant 0.0 : f32\n'
+    "    loops.store %0, %p[b, h, c]\n  }\n"
+    '  loops.nest "p" (b = 4, h = 8, c = 4) {\n    %1 = loops.load %x[b, h, c]\n'
+    "    loops.store %1, %p[b, h + 1, c]\n  }\n"
+    '  loops.nest "y" (b = 4, h = HEIGHT, o = 4) schedule <order = (h, b, o), lanes = o : 4> {\n'
+    "    %2 = loops.reduce add (i = WINDOW, c = 4) : f32 {\n      %3 = loops.load %p[b, 2*h + i, c]\n"
+    "      %4 = loops.load %w[o, i, c]\n      %5 = arith.mulf %3, %4 : f32\n      loops.yield %5\n    }\n"
+    "    loops.store %2, %y[b, h, o]\n  }\n}"
+)
+ASKED = (
+    'texpr.routine @f mesh (data = 2) {\n  %x = texpr.data "x" : !texpr.tensor<8, f32>\n'
+    '  %w = texpr.param "w" shard <"data" = input> : !texpr.tensor<8 -> 8, f32>\n'
+    '  %y = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<8, f32>\n  texpr.forward %y\n}'
+)
+COPY = (
+    'loops.func @f {\n  %x = assign.node "x" on_device : memref<8x16xf32>\n'
+    '  kernel.launch "y" grid (b = 2) block (t = 16) {\n    %s = kernel.shared memref<8x16xf32>\n'
+    "    kernel.copy %x[i, k] to %s[i, k] over (i = 8, k = 0)\n  }\n}"
+)
 FOUND = {
+    "positions of windows without points": (
+        BORDERS.replace("HEIGHT", "0").replace("WINDOW", "3"),
+        ["-p", "peel-borders"],
+    ),
+    "windows without points": (BORDERS.replace("HEIGHT", "4").replace("WINDOW", "0"), ["-p", "peel-borders"]),
+    "an asked axis without index maps": (ASKED, ["-p", "partition"]),
+    "a copy of nothing in a kernel": (COPY, ["-t", "metal"]),
     "a group without points": (PRODUCT.replace("SIZE", "0"), ["-p", "schedule"]),
     "a width": ("loops.func @f {\n  %c = arith.constant 1 : i9223372036854775808\n}", []),
     "a range": (RANGE.replace("SIZE", HUGE), []),
