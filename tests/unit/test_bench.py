@@ -317,6 +317,7 @@ def test_a_gpu_is_checked_and_timed():
     assert re.search(r"copy\nlayer_norm_8x16_backward +0\.\d\d$", printed, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 def test_the_time_of_each_nest():
     printed = run("moons", file="nests.py")
     assert "w1.grad" in printed

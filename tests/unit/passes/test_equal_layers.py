@@ -164,6 +164,7 @@ def test_updates_of_layers_are_folded(optimizer: str):
     assert len(set(both(after_steps))) == 1
 
 
+@pytest.mark.exhaustive
 def test_copies_that_layers_far_apart_use_belong_to_none():
     """A tied embedding is read before the first layer and after the last one."""
     ids = oc.data(np.zeros((4, 64), np.int32), axes="bb", label="ids")

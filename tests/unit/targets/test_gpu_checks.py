@@ -70,6 +70,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.exhaustive
 def test_the_next_process_goes_on(capfd: pytest.CaptureFixture[str]):
     names = [
         "right 1",
@@ -138,6 +139,7 @@ def test_tools(capsys: pytest.CaptureFixture[str]):
     assert not run_tool("python", [sys.executable, "-c", ""], 60)
 
 
+@pytest.mark.exhaustive
 def test_a_tool_that_takes_too_long_ends_with_its_processes(tmp_path: Path):
     noted = tmp_path / "pid"
     program = f"sleep 600 & echo $! > {noted}; wait"

@@ -67,7 +67,7 @@ def check_close(found: Array, wanted: Array, tolerance: float, what: str) -> Non
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=min(tolerance * scale, 1), err_msg=what)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("column", "row"), [*CELLS[::SAMPLE], *ALWAYS])
 def test_some_cells(column: str, row: str):
     check_cell(column, row)

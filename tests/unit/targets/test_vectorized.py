@@ -49,7 +49,7 @@ def main_loops(program: str, target: str) -> list[list[str]]:
     return [loop for loop in loops if count(VECTOR[arch], loop) or count(SCALAR[arch], loop)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_main_loops_have_vectors_only(program: str, target: str):

@@ -134,7 +134,7 @@ def test_boxes_that_end_outside(x: str, w: str, only: Any):
     check(module, sizes, "bf16", x, w, apart=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
 def test_rows_that_are_longer_than_numbers(x: str, w: str, only: Any):
     """Hardware fills zeros in where the numbers end; threads copy them one by one."""

@@ -109,7 +109,7 @@ VECTORS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 @pytest.mark.parametrize(("cpu", "bytes", "features", "types", "name"), VECTORS)
 def test_vectors(

@@ -60,7 +60,7 @@ def check_files(path: Path, axes: Mapping[str, int]) -> None:
     assert sum(array.size for array in arrays.values()) == sum(map(math.prod, SIZES))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("before", "after"), [("eager", "compiled"), ("compiled", "eager"), ("eager", "not"), ("not", "eager")]
 )

@@ -177,6 +177,7 @@ def test_a_routine_that_is_not_faster_is_not_taken(monkeypatch: pytest.MonkeyPat
     assert "<tuned" not in Model().step.schedule()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("bad_default", "made_up")
 def test_without_a_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OCANNL_CACHE", "off")

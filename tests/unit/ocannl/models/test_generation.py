@@ -155,7 +155,7 @@ def test_only_parts_of_the_best_chance_are_chosen(min_p: float, allowed: list[in
     assert sorted(set(found.tolist())) == allowed
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("low", [-np.inf, -1e30])
 @pytest.mark.parametrize("above", [0, -5e9, 1e6])
 def test_what_is_impossible_does_not_count(both: Any, low: float, above: float):

@@ -35,6 +35,7 @@ def mlp_and_attention() -> dict[str, Callable[[Any, Any], Any]]:
     return {"mlp": mlp, "attention": attention}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["mlp", "attention"])
 def test_products_with_the_hessian(name: str):
     """Forward over reverse and reverse over reverse, against JAX."""

@@ -141,6 +141,7 @@ def test_nodes_of_a_mesh_have_reasons():
             assert str(told.lines[-1].place).startswith(__file__), f"{routine.name}: {told}"
 
 
+@pytest.mark.exhaustive
 def test_models_that_generate_have_reasons(tmp_path: Path):
     with noted() as routines:
         generated(tmp_path)

@@ -75,6 +75,7 @@ def test_emulated(element: str):
     assert all(math.prod(shape) < HEADS * LENGTH * LENGTH for shape in stored)
 
 
+@pytest.mark.exhaustive
 def test_as_ptx(monkeypatch: pytest.MonkeyPatch):
     driver = FakeDriver()
     driver.capability, driver.counts = (9, 0), Counts()

@@ -78,6 +78,7 @@ def test_the_real_module_calls_the_driver(library: Path):
     assert [line.split()[-2:] for line in lines[2:5]] == [["250.00", "us"]] * 3
 
 
+@pytest.mark.exhaustive
 def test_the_real_module_calls_the_driver_for_each_kernel(library: Path):
     """And has no memory pools."""
     done = run(library, OCANNL_CUDA_SYNC="1", NO_POOLS="1")

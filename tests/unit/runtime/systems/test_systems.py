@@ -276,7 +276,7 @@ print(ctx, float(ctx[loss]) < 1.7)
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @needs_compiler
 @pytest.mark.parametrize("platform", LIBRARIES)
 def test_training_asks_for_nothing_that_is_not_there(platform: str, tmp_path: Path):

@@ -23,7 +23,7 @@ def signed(words: np.ndarray) -> list[Array]:
     return [np.array([word], np.uint32).view(np.int32) for word in words]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("rounds", "counter", "key", "answer"), KNOWN_ANSWERS)
 @pytest.mark.parametrize("type_", [f32, f64])
 def test_known_answers(rounds: int, counter: str, key: str, answer: str, type_: ScalarType):

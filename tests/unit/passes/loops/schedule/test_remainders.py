@@ -69,7 +69,7 @@ def scheduled(text: str, target: str) -> ModuleOp:
     return module
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("x", "g"), [("k, i", "k, j"), ("i, k", "k, j"), ("i, k", "j, k"), ("k, i", "j, k")])
 @pytest.mark.parametrize("columns", [523, 700])
@@ -82,7 +82,7 @@ def test_large_products_are_right(target: str, x: str, g: str, columns: int):
     np.testing.assert_allclose(arrays["w"], before["w"] - product, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("x", "g"), [("i, k", "k, j"), ("i, k", "j, k"), ("k, i", "j, k")])
 @pytest.mark.parametrize("columns", [9, 17, 20, 33])

@@ -53,7 +53,7 @@ def run(module: ModuleOp, threads: int, target: TargetDescription) -> dict[str, 
     return arrays
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("x", ["i, k", "k, i"])
 @pytest.mark.parametrize(("rows", "columns"), [(257, 512), (500, 485), (263, 640)])

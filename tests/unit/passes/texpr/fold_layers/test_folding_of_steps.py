@@ -30,7 +30,7 @@ def step_of(update: str, is_tied: bool) -> tuple[oc.Tensor, oc.Code]:
     return loss, train.grad_update(loss) + UPDATES[update](loss)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("is_tied", [False, True])
 @pytest.mark.parametrize("update", UPDATES)
 def test_a_model_with_an_embedding_is_folded(update: str, is_tied: bool):

@@ -83,7 +83,7 @@ def check(name: str, mesh: dict[str, int], seed: int) -> None:
             raise
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", CASES)
 def test_a_placement(name: str):
     check(name, {"data": 2, "model": 2}, 3)
