@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from inspect import Parameter, Signature
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -48,3 +49,12 @@ def _add(tree: Any, key: list[Hashable], arrays: list[NDArray[Any]]) -> bool:
     key += array.shape, array.dtype
     arrays.append(array)
     return True
+
+
+def takes_in_order(parameters: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether a call gives a value to each parameter, in their order, so that its arrays are those of the
+    trace in order, too.
+    """
+    given = [*parameters.parameters][len(args) :]
+    variadic = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
+    return given == [*named] and not any(each.kind in variadic for each in parameters.parameters.values())

@@ -31,7 +31,7 @@ from ocannl.functions.arguments import (
     static_of,
 )
 from ocannl.functions.bound import Bound
-from ocannl.functions.call_keys import CallKey, call_key
+from ocannl.functions.call_keys import CallKey, call_key, takes_in_order
 from ocannl.functions.debugging import debugged
 from ocannl.functions.differentiable import Differentiable
 from ocannl.functions.lowered import Lowered
@@ -44,6 +44,7 @@ from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
 from ocannl.program.location import here, user_location, warn_at
+from ocannl.program.mistakes.misuse import misfit
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.seeds import default_seed
 from ocannl.program.state import Root
@@ -144,22 +145,11 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
         else:
             signature, arrays = self.signature_of(args, named)
             trace = self._trace(signature)
-            if found is not None and self._takes_in_order(args, named):
+            is_plain = not (self.static or self.flags or self.is_padded)
+            if found is not None and is_plain and takes_in_order(self.parameters, args, named):
                 self._known[found[0]] = trace
         bound = self._last = self._bound(trace)
         return bound.run(arrays)
-
-    def _takes_in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-        """Whether a call's arrays are those of its signature, in order: nothing is static, padded, left out
-        or given in another order.
-        """
-        given = [*self.parameters.parameters][len(args) :]
-        variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-        return (
-            given == [*named]
-            and not (self.static or self.flags or self.is_padded)
-            and not any(each.kind in variadic for each in self.parameters.parameters.values())
-        )
 
     def _elsewhere(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """A call while another one runs: one by tensors is part of a trace."""
@@ -251,7 +241,7 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
         try:
             given = self.parameters.bind(*args, **named)
         except TypeError as error:
-            raise ArgumentError(f"{self.name}(): {error}") from None
+            raise ArgumentError(misfit(self.name, self.parameters, args, named, error)) from None
         passed = set(given.arguments)
         given.apply_defaults()
         leaves: list[tuple[str, LeafType]] = []

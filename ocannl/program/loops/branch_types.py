@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ocannl.dialects.ir.errors import OcannlError, PrecisionError, ShapeError
-from ocannl.passes.texpr.infer_shapes.descriptions import describe, shortened
 from ocannl.program.dtypes import dtype_of
 from ocannl.program.final_types import determined_shape, element_now
 from ocannl.program.location import here
@@ -19,14 +18,15 @@ def check_branches(first: Sequence[Value | None], other: Sequence[Value | None])
     """Raises `ShapeError` or `PrecisionError` where values of two branches differ. None stands for a number,
     which takes what the other branch has.
     """
-    for one, two in zip(first, other, strict=True):
+    for number, (one, two) in enumerate(zip(first, other, strict=True)):
         if one is None or two is None:
             continue
+        place = f" as result {number}" if len(first) > 1 else ""
         shapes, types = _shapes(one, two), _types(one, two)
         if len(set(shapes)) > 1:
-            raise ShapeError(here(f"{_said(one, two, shapes)}\n  hint: {WAY}"))
+            raise ShapeError(here(f"{_said(shapes, place)}\n  hint: {WAY}"))
         if len(set(types)) > 1:
-            raise PrecisionError(here(f"{_said(one, two, types)}\n  hint: give both one dtype, by .astype"))
+            raise PrecisionError(here(f"{_said(types, place)}\n  hint: give both one dtype, by .astype"))
 
 
 def _shapes(*values: Value) -> list[str]:
@@ -42,8 +42,6 @@ def _types(*values: Value) -> list[str]:
     return []
 
 
-def _said(one: Value, two: Value, kinds: Sequence[str]) -> str:
-    names = [f"`{shortened(describe(value.op))}`" for value in (one, two)]
-    return (
-        f"both branches of a condition give the same, and {names[0]} is {kinds[0]}, {names[1]} is {kinds[1]}"
-    )
+def _said(kinds: Sequence[str], place: str) -> str:
+    first, other = kinds
+    return f"both branches of a condition give the same, and f gives {first}{place}, g gives {other}"

@@ -12,10 +12,19 @@ from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program import expressions, graph
 from ocannl.program.checks import integer
 from ocannl.program.eager import in_cell
+from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.loops.branch_types import check_branches
 from ocannl.program.loops.carried_shapes import check_carries
-from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors
+from ocannl.program.loops.loop import (
+    Loop,
+    arguments,
+    check_form,
+    form_text,
+    have_one_form,
+    tensors,
+    with_tensors,
+)
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 from ocannl.program.values import Value, now, operation_of, values_of
 
@@ -85,7 +94,10 @@ def _if(
     if other is None:
         begin = [expressions.number_in("=", 0, value) for value in values]
     else:
-        check_form(found, other.results, "the results of both functions have one form: that of f")
+        if not have_one_form(found, other.results):
+            first, second = form_text(other.results, "result"), form_text(found, "result")
+            message = f"both functions have one form of results: f gives {first}, g gives {second}"
+            raise ArgumentError(message)
         check_branches(other.values, returned)
         begin = [as_tensor(leaf).ir_value for leaf in tensors(other.results)]
     inits = [as_tensor(flag).ir_value, *begin]

@@ -40,11 +40,22 @@ def with_tensors(tree: Any, values: Sequence[Value]) -> Any:
     return built(form_of(tree), leaves)
 
 
-def check_form(carry: Any, init: Any, what: str = "the carry keeps its form: it begins as") -> None:
-    if form_of(carry) != form_of(init) or len(tensors(carry)) != len(tensors(init)):
-        forms = form_of(init), form_of(carry)
-        names = [", ".join(paths_of(form, "carry")) or "nothing" for form in forms]
-        raise ArgumentError(f"{what} {names[0]}, and then {names[1]} is returned")
+def have_one_form(tree: Any, other: Any) -> bool:
+    """Whether trees have the same parts, and tensors at the same places."""
+    return form_of(tree) == form_of(other) and len(tensors(tree)) == len(tensors(other))
+
+
+def form_text(tree: Any, name: str) -> str:
+    """The names of the tensors of a tree, by which their parts go."""
+    paths = zip(paths_of(form_of(tree), name), leaves_of(tree), strict=True)
+    return ", ".join(path for path, leaf in paths if leaf is not None) or "nothing"
+
+
+def check_form(carry: Any, init: Any) -> None:
+    """Raises `ArgumentError` for a carry of another form than what it begins with."""
+    if not have_one_form(carry, init):
+        begins, ends = form_text(init, "carry"), form_text(carry, "carry")
+        raise ArgumentError(f"the carry keeps its form: it begins as {begins}, and then {ends} is returned")
 
 
 def argument(value: Value, axis: Axis | None, count: DimTerm) -> Value:

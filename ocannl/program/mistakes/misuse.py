@@ -6,7 +6,7 @@ import difflib
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from reprlib import repr as short
 from typing import Any
 
@@ -118,7 +118,7 @@ def blame(
     try:
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
-        raise ArgumentError(_misfit(called, signature, args, named, error)) from None
+        raise ArgumentError(misfit(called, signature, args, named, error)) from None
     for name, value in given.items():
         parameter, values = signature.parameters[name], [value]
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -134,9 +134,10 @@ def blame(
                 ) from None
 
 
-def _misfit(
-    called: str, signature: inspect.Signature, args: tuple[Any, ...], named: Iterable[str], error: TypeError
+def misfit(
+    called: str, signature: inspect.Signature, args: Sequence[Any], named: Iterable[str], error: TypeError
 ) -> str:
+    """Why arguments do not fit a signature, and the way out. `error` is Python's."""
     taken = [name for name in signature.parameters if name not in ("self", "cls")]
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:

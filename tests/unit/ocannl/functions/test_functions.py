@@ -167,8 +167,10 @@ class TestStatic:
             ),
             (lambda f: f({"a": len}), r"argument `x.a` of f is no array .* oc.function\(static=\(\"x\",\)\)"),
             (lambda f: f(1.0, []), "argument `flag` is static, so that it has to be hashable, found list"),
-            (lambda f: f(1.0, 1, 2), r"f\(\): too many positional arguments"),
-            (lambda f: f(y=1), r"f\(\): missing a required argument: 'x'"),
+            (lambda f: f(1.0, 1, 2), r"f: too many positional arguments. Its arguments are x, flag"),
+            (lambda f: f(), r"f: missing a required argument: 'x'. Its arguments are x, flag"),
+            (lambda f: f(y=1), r"f: there is no argument `y`. Its arguments are x, flag"),
+            (lambda f: f(1.0, flags=1), r"f: there is no argument `flags`; did you mean `flag`\?"),
             (lambda f: f(2**70), "argument `x` is an integer of more than 64 bits"),
         ],
     )

@@ -93,7 +93,9 @@ def test_branches_have_one_type(
         return oc.data(np.ones(shape, dtype)) * 2
 
     x, y = branch(f), branch(g)
-    with pytest.raises(error, match=r"test_while_loops.py:\d+: both branches of a condition give the same"):
+    with pytest.raises(
+        error, match=r"test_while_loops.py:\d+: both branches of a condition give the same, and f gives"
+    ):
         oc.cond(oc.data(np.array(1.0)), lambda: x, lambda: y)
 
 
@@ -108,5 +110,15 @@ def test_a_number_takes_the_type_of_the_other_branch(flag: float) -> None:
 
 
 def test_branches_have_one_form() -> None:
-    with pytest.raises(oc.ArgumentError, match="both functions have one form"):
-        oc.cond(oc.data(np.array(1.0)), lambda: (oc.constant(1.0),), lambda: oc.constant(1.0))
+    flag, one = oc.data(np.array(1.0)), oc.constant(1.0)
+    others = {"result.0": lambda: (one,), "nothing": lambda: None}
+    for name, other in others.items():
+        words = f"both functions have one form of results: f gives {name}, g gives result"
+        with pytest.raises(oc.ArgumentError, match=words):
+            oc.cond(flag, other, lambda: one)
+
+
+def test_a_result_of_several_is_told_by_its_number() -> None:
+    x = oc.data(np.ones((2, 3)), axes="bo")
+    with pytest.raises(oc.ShapeError, match=r"f gives 2\|3 as result 1, g gives 3"):
+        oc.cond(oc.data(np.array(1.0)), lambda: (x, x), lambda: (x, x.sum(0)))
