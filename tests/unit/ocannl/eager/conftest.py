@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 import ocannl as oc
-from ocannl.program.eager import RECORDER
 
 
 @pytest.fixture(autouse=True)
 def context() -> Generator[oc.Context]:
-    """Eager mode in a context of its own, with nothing seen, so that nothing is forgotten in a test."""
-    RECORDER.forget()
+    """Eager mode in a context of its own."""
     with oc.Context.cpu(threads=1) as ctx, oc.eager():
         yield ctx
 
