@@ -17,7 +17,7 @@ from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.analysis.dataflow.read_cells import read_ranges
-from ocannl.passes.analysis.nests import all_steps, operations, used_nodes
+from ocannl.passes.analysis.nests import ZERO, all_steps, operations, used_nodes
 from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.analysis.patterns.window_pieces import Piece, pieces_of
 from ocannl.passes.rewrites.gathered_windows import Window
@@ -138,14 +138,16 @@ def windows_of(func: FuncOp, nest: NestOp, store: StoreOp) -> tuple[Window, ...]
     uses = [name for index in store.indices.data for name in index.names]
     for axis, (index, cells) in enumerate(zip(store.indices.data, read, strict=True)):
         if len(index.terms) < 2:
-            if cells != range(sizes.get(index.variable or "", 0)):
+            whole = 1 if index == ZERO else sizes.get(index.variable or "", 0)
+            if cells != range(whole):
                 return ()
             continue
         window = window_of(index, sizes, axis, cells)
         if window is None or not window.reaches_all:
             return ()
         found.append(window)
-    is_contiguous = len(store.indices.data[-1].terms) < 2 or all(window.stride == 1 for window in found)
+    innermost = next((index for index in reversed(store.indices.data) if index.terms), ZERO)
+    is_contiguous = len(innermost.terms) < 2 or all(window.stride == 1 for window in found)
     return tuple(found) if len(set(uses)) == len(uses) and is_contiguous else ()
 
 

@@ -6,7 +6,7 @@ from xdsl.dialects import arith
 
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.loops import NestOp, StoreOp
-from ocannl.passes.analysis.nests import Step
+from ocannl.passes.analysis.nests import ZERO, Step
 
 
 def reset_to(step: Step) -> arith.ConstantOp | None:
@@ -23,6 +23,9 @@ def reset_to(step: Step) -> arith.ConstantOp | None:
 def covers(nest: NestOp) -> bool:
     """Whether a nest with one store stores to each cell of its node once."""
     (store,) = (op for op in nest.body.block.ops if isinstance(op, StoreOp))
-    sizes, names = dict(nest.space.data), [index.variable for index in store.indices.data]
-    extents = tuple(0 if name is None else sizes.get(name, 0) for name in names)
-    return extents == memref_shape(store.node) and sorted(sizes) == sorted(name or "" for name in names)
+    indices, sizes = store.indices.data, dict(nest.space.data)
+    is_whole = all(
+        (index == ZERO and size == 1) or sizes.get(index.variable or "") == size
+        for index, size in zip(indices, memref_shape(store.node), strict=True)
+    )
+    return is_whole and sorted(sizes) == sorted(name for index in indices for name in index.names)

@@ -31,8 +31,10 @@ TERMS = {
 }
 
 
-def scatter(axes: list[Axis], term: str, margin: int) -> str:
-    """A scatter to `x`, whose cells but a margin another nest copies."""
+def scatter(axes: list[Axis], term: str, margin: int, channels: int) -> str:
+    """A scatter to `x`, whose cells but a margin another nest copies, of one image; a single channel has no
+    loop, as the image.
+    """
     sizes = [(p - 1) * s + (k - 1) * d + 1 for p, k, s, d in axes]
     space = ", ".join(f"h{n} = {p}, k{n} = {k}" for n, (p, k, _, _) in enumerate(axes))
     cells = ", ".join(f"{s}*h{n} + {d}*k{n}" for n, (_, _, s, d) in enumerate(axes))
@@ -42,26 +44,27 @@ def scatter(axes: list[Axis], term: str, margin: int) -> str:
     starts = [min(margin, size - left) for size, left in zip(sizes, inner, strict=True)]
     whole, copied = (", ".join(f"i{n} = {size}" for n, size in enumerate(own)) for own in (sizes, inner))
     moved = ", ".join(f"i{n} + {start}" for n, start in enumerate(starts))
+    loop, o = (f", o = {channels}", "o") if channels > 1 else ("", "0")
     return f"""
 loops.func @gradient {{
-  %g = assign.node "g" on_device : memref<{shapes[0]}x3xf32>
-  %w = assign.node "w" on_device : memref<{shapes[1]}x3xf32>
-  %x = assign.node "x" local : memref<{"x".join(map(str, sizes))}x3xf32>
-  %y = assign.node "y" on_device : memref<{"x".join(map(str, inner))}x3xf32>
-  loops.nest "x reset" ({whole}, o = 3) {{
+  %g = assign.node "g" on_device : memref<1x{shapes[0]}x{channels}xf32>
+  %w = assign.node "w" on_device : memref<{shapes[1]}x{channels}xf32>
+  %x = assign.node "x" local : memref<1x{"x".join(map(str, sizes))}x{channels}xf32>
+  %y = assign.node "y" on_device : memref<1x{"x".join(map(str, inner))}x{channels}xf32>
+  loops.nest "x reset" ({whole}{loop}) {{
     %zero = arith.constant 0.0 : f32
-    loops.store %zero, %x[{places[2]}, o]
+    loops.store %zero, %x[0, {places[2]}, {o}]
   }}
-  loops.nest "x" ({space}, o = 3) {{
-    %a = loops.load %g[{places[0]}, o]
-    %b = loops.load %w[{places[1]}, o]
-    %old = loops.load %x[{cells}, o]
+  loops.nest "x" ({space}{loop}) {{
+    %a = loops.load %g[0, {places[0]}, {o}]
+    %b = loops.load %w[{places[1]}, {o}]
+    %old = loops.load %x[0, {cells}, {o}]
     {TERMS[term]}
-    loops.store %new, %x[{cells}, o]
+    loops.store %new, %x[0, {cells}, {o}]
   }}
-  loops.nest "y" ({copied}, o = 3) {{
-    %v = loops.load %x[{moved}, o]
-    loops.store %v, %y[{places[2]}, o]
+  loops.nest "y" ({copied}{loop}) {{
+    %v = loops.load %x[0, {moved}, {o}]
+    loops.store %v, %y[0, {places[2]}, {o}]
   }}
 }}
 """
@@ -80,15 +83,21 @@ def run(module: ModuleOp) -> NDArray[Any]:
 
 
 @settings(max_examples=25)
-@given(st.lists(AXES, min_size=1, max_size=2), st.sampled_from(sorted(TERMS)), st.integers(0, 1))
-def test_sums_are_the_same(axes: list[Axis], term: str, margin: int):
-    text = scatter(axes, term, margin)
+@given(
+    st.lists(AXES, min_size=1, max_size=2),
+    st.sampled_from(sorted(TERMS)),
+    st.integers(0, 1),
+    st.sampled_from([1, 3]),
+)
+def test_sums_are_the_same(axes: list[Axis], term: str, margin: int, channels: int):
+    text = scatter(axes, term, margin, channels)
     module = parse_module(text)
     with patch.multiple(gather_cells, LARGE=0, PARTS=1000):
         gather_cells.GatherCellsPass().apply(Context(), module)
     np.testing.assert_array_equal(run(module), run(parse_module(text)))
     overlap = [k > s for p, k, s, d in axes if p > 1 and d == 1]
-    if len(overlap) == len(axes) and any(overlap) and all(k >= s for _, k, s, _ in axes):
+    is_contiguous = channels > 1 or all(s == 1 for _, _, s, _ in axes)
+    if len(overlap) == len(axes) and any(overlap) and all(k >= s for _, k, s, _ in axes) and is_contiguous:
         (func,) = functions(module)
         assert not any(nest.clashing for nest in nests(func))
         assert {nest.label.data for nest in nests(func)} == {"y"}
