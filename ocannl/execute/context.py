@@ -35,10 +35,11 @@ from ocannl.program.checks import flag, integer
 from ocannl.program.code import Code, computing
 from ocannl.program.default_context import DEFAULT
 from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
+from ocannl.program.extract import ExtractedRoutine, extract, origin_of
 from ocannl.program.initial_values import ExpressionSample
 from ocannl.program.mesh import Mesh
 from ocannl.program.needed import needed
+from ocannl.program.numbering import Numbering
 from ocannl.program.parameters import params
 from ocannl.program.state import Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor

@@ -19,7 +19,8 @@ from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.program.code import Code
-from ocannl.program.extract import ExtractedRoutine, Numbering, extract
+from ocannl.program.extract import ExtractedRoutine, extract
+from ocannl.program.numbering import Numbering
 from ocannl.program.stages import lowered, program_text
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.text.html import text_html

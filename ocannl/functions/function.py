@@ -97,7 +97,7 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
             if any(isinstance(leaf, bool) for leaf in leaves_of(each.default))
         )
         """The arguments whose default is True or False."""
-        self.memory = memory or TracedMemory()
+        self.memory = memory or TracedMemory(name)
         """The parameters and nodes that it makes, which its derivatives share."""
         self._traces: dict[Signature, Trace] = {}
         self._last: Bound | None = None

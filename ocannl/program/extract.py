@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, OpResult, SSAValue, SSAValues
-from xdsl.utils.hints import isa
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
@@ -31,35 +30,13 @@ from ocannl.program.location import user_location
 from ocannl.program.loops.scan_bodies import copied_whole, result_of_scan
 from ocannl.program.names import memory_names
 from ocannl.program.needed import Needed, needed_for
+from ocannl.program.numbering import Numbering
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.text.numbered_types import NumberedTypes
 from ocannl.program.text.unnamed import expressions_of
+from ocannl.program.traced_calls import CallAttr
 from ocannl.program.values import OF_NOTHING, Value, label_of, operation_of, value_of, values_of
 from ocannl.runtime.locks import shared
-
-
-@dataclass
-class Numbering:
-    """Keys for calls of random numbers that were given none: the label and a number, in the order in which
-    calls of the label are first compiled.
-    """
-
-    numbers: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-
-    def key(self, label: str, call: int) -> str:
-        """The key of a call with a label, the same each time."""
-        earlier = sum(known == label for known, _ in self.numbers)
-        return f"{label}#{self.numbers.setdefault((label, call), earlier + 1)}"
-
-    def note(self, value: Value) -> None:
-        """Gives keys to the calls in an expression, which keep them in what is compiled later."""
-        for op in needed_for([value]):
-            if isinstance(op, UniformOp) and isa(call := op.attributes.get("call"), IntAttr):
-                self.key(op.stream.data.key, call.data)
-
-    def copy(self) -> Numbering:
-        """The same keys for the same calls; later ones are numbered apart."""
-        return Numbering(dict(self.numbers))
 
 
 @dataclass
@@ -326,7 +303,7 @@ class _Copier:
         dims = copy.properties.get("dims")
         if isinstance(dims, DimsAttr):
             copy.properties["dims"] = self.types.dims_of(dims)
-        if isinstance(copy, UniformOp) and isa(call := op.attributes.get("call"), IntAttr):
+        if isinstance(copy, UniformOp) and isinstance(call := op.attributes.get("call"), CallAttr):
             stream = copy.stream.data
             copy.properties["stream"] = StreamAttr(
                 replace(stream, key=self.numbering.key(stream.key, call.data))

@@ -23,10 +23,10 @@ class TracedMemory:
     of one path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, function: str) -> None:
         self._values: dict[tuple[str, int], list[Value]] = {}
         self._made = Counter[str]()
-        self.calls = TracedCalls()
+        self.calls = TracedCalls(function)
 
     def begin(self) -> None:
         """A new trace counts anew."""

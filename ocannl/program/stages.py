@@ -25,8 +25,9 @@ from ocannl.lowering.pipelines import (
 )
 from ocannl.passes.analysis.schedules.schedule_candidates import FindChoices
 from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescription
-from ocannl.program.extract import ExtractedRoutine, Numbering, extract
+from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.mesh import latest_mesh
+from ocannl.program.numbering import Numbering
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
 from ocannl.runtime.host.processor import chosen_target
 from ocannl.viewer.page import Program

@@ -1,5 +1,8 @@
-"""Calls of random numbers without a key, in a function that is traced for several signatures: those of later
-traces are those of the first, so that the numbers of a batch do not depend on which sizes came before.
+"""Calls of random numbers without a key: which of them are the same.
+
+Those of a function that is traced for several signatures are those of its first trace, told apart by the
+function and their number in it. So the numbers of a batch depend neither on which sizes came before nor on
+which functions did.
 """
 
 from __future__ import annotations
@@ -9,35 +12,64 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call by its maker, which is a function that has a name, or the call itself; and its number among the
+    maker's of one label.
+    """
+
+    maker: int
+    function: str | None = None
+    number: int = 1
+
+
+@irdl_attr_definition
+class CallAttr(Data[Call]):
+    """Tells a call apart in a program under construction; its copies have a key instead."""
+
+    name = "texpr.call"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Call:
+        parser.raise_error("a call of random numbers has no text")
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(str(self.data))
 
 
 class TracedCalls:
     """The calls of one function, by label and by their number among those of one label."""
 
-    def __init__(self) -> None:
-        self._calls: dict[tuple[str, int], int] = {}
+    def __init__(self, function: str) -> None:
+        self._function = function
+        self._maker = next(_makers)
         self._made = Counter[str]()
 
     def begin(self) -> None:
         """A new trace counts anew."""
         self._made.clear()
 
-    def number(self, label: str) -> int:
-        """The number of the next call of a label, which calls of no other function or place have."""
+    def next(self, label: str) -> Call:
+        """The next call of a label, which no other function or place has."""
         self._made[label] += 1
-        place = label, self._made[label]
-        if place not in self._calls:
-            self._calls[place] = next(_numbers)
-        return self._calls[place]
+        return Call(self._maker, self._function, self._made[label])
 
 
 _open: ContextVar[TracedCalls | None] = ContextVar("traced_calls", default=None)
-_numbers = itertools.count()
+_makers = itertools.count()
 
 
 @contextmanager
 def same_calls(calls: TracedCalls) -> Generator[None]:
-    """A context of one trace of a function, in which its calls have their numbers."""
+    """A context of one trace of a function, in which its calls are those of its other traces."""
     calls.begin()
     token = _open.set(calls)
     try:
@@ -46,7 +78,7 @@ def same_calls(calls: TracedCalls) -> Generator[None]:
         _open.reset(token)
 
 
-def number_of_call(label: str) -> int:
-    """A number that tells a call apart from all others but the same one in another trace."""
+def next_call(label: str) -> Call:
+    """A call that differs from all others but the same one in another trace."""
     calls = _open.get()
-    return next(_numbers) if calls is None else calls.number(label)
+    return Call(next(_makers)) if calls is None else calls.next(label)

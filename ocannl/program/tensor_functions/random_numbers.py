@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from xdsl.dialects.builtin import IntAttr, i64
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
@@ -28,7 +28,7 @@ from ocannl.program.scopes import scoped
 from ocannl.program.seeds import Seed, default_seed
 from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor, pointwise
-from ocannl.program.traced_calls import number_of_call
+from ocannl.program.traced_calls import CallAttr, next_call
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
 
@@ -119,7 +119,7 @@ def _units(
         key, counter = f"{scoped(label)} {default_seed()}", _numbered(counter)
     name, at = _key(key, label), _counter(counter)
     # `Numbering` makes keys of these, which start anew in every context.
-    call = IntAttr(number_of_call(name)) if key is None else None
+    call = CallAttr(next_call(name)) if key is None else None
     units = list[Tensor]()
     for second in (False, True)[:count]:
         type = TensorType.of(shape, element)

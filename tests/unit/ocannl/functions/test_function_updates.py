@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import random_reference
 from support.tensors import Array, arrays_of, param, total
 
 import ocannl as oc
@@ -186,6 +187,37 @@ class TestUpdates:
         for size in (2, 4):
             np.testing.assert_array_equal(begun[size], resumed[size])
             assert not np.array_equal(*begun[size])
+
+    def test_random_numbers_do_not_depend_on_which_function_came_first(self):
+        """As where a run is resumed before a validation or a smaller batch that has a function of its own."""
+
+        def masks(first_called: str) -> dict[str, Any]:
+            layer, ctx = nn.dropout(rate=0.5), oc.Context.cpu(threads=1)
+
+            def dropped(x: oc.Tensor, at: oc.Tensor) -> oc.Tensor:
+                return layer(x, train_step=at)
+
+            functions = {name: oc.function(dropped, ctx=ctx, name=name) for name in ("whole", "rest")}
+            order = sorted(functions, key=lambda name: name != first_called)
+            return {name: functions[name](np.ones(64, np.float32), 3) for name in order}
+
+        begun, resumed = masks("whole"), masks("rest")
+        for name in begun:
+            np.testing.assert_array_equal(begun[name], resumed[name])
+        assert not np.array_equal(begun["whole"], begun["rest"])
+
+    def test_functions_of_one_name_draw_different_numbers(self):
+        ctx = oc.Context.cpu(threads=1)
+
+        def noise(at: oc.Tensor) -> oc.Tensor:
+            return oc.uniform(at, output=8)
+
+        first, second = oc.function(noise, ctx=ctx), oc.function(noise, ctx=ctx)
+        found, other = first(1), second(1)
+        assert not np.array_equal(found, other)
+        np.testing.assert_array_equal(first(1), found)
+        np.testing.assert_array_equal(found, random_reference.uniform("uniform@noise#1", 1, (8,)))
+        np.testing.assert_array_equal(other, random_reference.uniform("uniform@noise#2.1", 1, (8,)))
 
 
 class TestCalledWithTensors:
