@@ -31,10 +31,10 @@ def grad(y: Any, xs: Any = None, *, argnums: int | Sequence[int] = 0) -> Any:
     """The gradients of one number with respect to `xs`, each of the shape of its `x`: `oc.vjp(y, xs)`.
 
     `oc.grad(f)` of a function of arrays is the function that gives its gradient with respect to the argument
-    of a number, or to several.
+    of a number, or to several: `oc.grad(f, 1)`, `oc.grad(f, argnums=(0, 1))`.
     """
     if _is_function(y):
-        return _as_function(y).gradient(argnums)
+        return _as_function(y).gradient(argnums if xs is None else xs)
     if xs is None:
         raise ArgumentError(f"oc.grad takes a function, or a tensor and what it is derived by; found {y!r}")
     return cast("Any", derivatives.grad(y, xs))

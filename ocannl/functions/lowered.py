@@ -28,6 +28,7 @@ class Lowered(Viewable):
     def __init__(self, trace: Trace, context: Context, arrays: Sequence[NDArray[Any]]) -> None:
         self._trace = trace
         self._context = context
+        self._arrays = arrays
         self._sizes = real_sizes(array_types(trace.signature), arrays)
 
     @property
@@ -64,14 +65,28 @@ class Lowered(Viewable):
 
     def view(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Shows it at all levels of its compilation, as `oc.view`."""
-        return self.compile().view(path)
+        return self._routine().view(path)
 
     def compile(self) -> Routine:
-        """A routine of its code. Calling it runs the code with the arguments of the function's last call."""
+        """A routine of its code. Calling it runs the code with the arguments of the function's last call, or
+        of `lower` before any.
+        """
+        routine = self._routine()
+        self._give_arguments()
+        return routine
+
+    def _routine(self) -> Routine:
         routine = compiled(self._trace, self._context)
         set_real_sizes(routine, self._sizes)
         return routine
 
+    def _give_arguments(self) -> None:
+        """Writes the arguments that have no value yet, where no axis is padded."""
+        inputs = [tensor for tensor in self._trace.inputs if tensor is not None]
+        for tensor, array in zip(inputs, self._arrays, strict=True):
+            if not self._sizes and tensor not in self._context:
+                self._context[tensor] = array
+
     def schedule(self) -> str:
         """A table of the kernels, as of `Routine.schedule`."""
-        return self.compile().schedule()
+        return self._routine().schedule()

@@ -40,10 +40,10 @@ def ones(shape: Sizes, dtype: DTypeLike = np.float32, *, axes: str | None = None
 
 
 def full(
-    shape: Sizes, value: ArrayLike, dtype: DTypeLike | None = None, *, axes: str | None = None
+    shape: Sizes, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, axes: str | None = None
 ) -> Tensor:
     """Data of one number, or of an array that is broadcast, as `oc.zeros`; the dtype is that of
-    `oc.tensor(value)`, unless it is given.
+    `oc.tensor(fill_value)`, unless it is given.
     """
     sizes = shape if isinstance(shape, list | tuple) else [shape]
     if whole(dtype) is not None:
@@ -51,7 +51,7 @@ def full(
             f"sizes are one argument, as ({', '.join(map(str, [*sizes, dtype]))}), no dtype is {dtype}"
         )
     known = tuple([integer(size, "a size") for size in sizes])
-    filling = contents_of(value, dtype)
+    filling = contents_of(fill_value, dtype)
     _check_room(known, filling.dtype)
     try:
         return data(np.full(known, filling), axes=axes)
@@ -86,17 +86,12 @@ def arange(
 
 
 def eye(
-    rows: int,
-    columns: int | None = None,
-    k: int = 0,
-    dtype: DTypeLike = np.float32,
-    *,
-    axes: str | None = None,
+    N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32, *, axes: str | None = None
 ) -> Tensor:
     """Data with ones on the diagonal, or on the one `k` above, and zeros elsewhere; `axes="oi"` makes it a
     matrix for `@`.
     """
-    sizes = [integer(size, "a size") for size in (rows, rows if columns is None else columns)]
+    sizes = [integer(size, "a size") for size in (N, N if M is None else M)]
     _check_room(sizes, stored_dtype(dtype))
     return data(np.eye(*sizes, k=integer(k, "k", least=None), dtype=stored_dtype(dtype)), axes=axes)
 

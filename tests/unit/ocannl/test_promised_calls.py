@@ -58,6 +58,8 @@ nn.cross_entropy(logits, target, ignore_index=0, label_smoothing=0.1, weight=w, 
 nn.triplet(a, p, n) ; nn.ctc(log_probs, target) ; nn.f1(predictions, target) ; nn.r2(predictions, target)
 ctx.view(p) ; ctx.view(p, writable=True) ; t.numpy() ; t.item() ; oc.zeros(shape) ; oc.full(shape, 1.0)
 oc.arange(0, 10, 2) ; oc.eye(3, 4, 1) ; oc.linspace(0.0, 1.0, 5) ; oc.tensor(values)
+oc.full(shape=2, fill_value=1.0, dtype=None) ; oc.eye(N=3, M=4, k=1) ; oc.grad(f, 1) ; oc.grad(f, argnums=1)
+oc.linspace(start=0, stop=1, num=5, endpoint=False) ; oc.arange(start=0, stop=10, step=2) ; oc.ones(shape=2)
 oc.sum(t, axes, keep) ; t.sum(axes, keep) ; oc.var(t, axes=None, keep=True) ; t.argmax(axes=0) ; oc.any(t)
 oc.sort(t, axis) ; oc.argsort(t, axis=0) ; oc.topk(t, 3, axis=0) ; oc.cumsum(t) ; oc.norm(t, axis=0)
 oc.roll(t, 1, axis=0) ; oc.clip(t, low, high) ; t.reshape("b | h, w -> ...", h=4)

@@ -33,6 +33,7 @@ def test_gradients():
     of_x, of_y = (np.cos(X) * Y).sum(0), np.sin(X) * np.ones_like(Y)
     np.testing.assert_allclose(oc.grad(F)(X, Y), of_x)
     np.testing.assert_allclose(oc.grad(F, argnums=1)(X, y=Y), of_y)
+    np.testing.assert_allclose(oc.grad(F, 1)(X, Y), of_y)
     both = oc.grad(F, argnums=(0, 1))(X, Y)
     np.testing.assert_allclose(both[0], of_x)
     np.testing.assert_allclose(both[1], of_y)

@@ -360,6 +360,15 @@ class TestSignatures:
         assert isinstance(lowered.compile(), oc.Routine)
         assert count(np.ones(1)) == 1
 
+    def test_its_routine_runs_with_the_arguments_it_was_lowered_for(self, ctx: oc.Context):
+        double = oc.function(lambda x: (2 * x).named("y"), ctx=ctx)
+        lowered = double.lower(np.array([3.0]))
+        lowered.compile()()
+        assert ctx[lowered.results.value] == 6
+        assert double(np.array([4.0])) == 8
+        lowered.compile()()
+        assert ctx[lowered.results.value] == 8
+
 
 class TestNesting:
     def test_a_block_has_the_arguments_of_its_function(self, ctx: oc.Context):
