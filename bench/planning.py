@@ -14,10 +14,10 @@ import numpy as np
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.execute.plan import scaled, time_text
+from ocannl.execute.plans.plan import scaled, time_text
 from ocannl.models.gpt2 import gpt2
 from ocannl.models.llama import llama
-from ocannl.program.sharding import Shard
+from ocannl.program.meshes.sharding import Shard
 
 GPT2 = {
     "n_embd": 768,

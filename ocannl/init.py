@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.shapes.shape import Shape
-from ocannl.program.checks import number
+from ocannl.program.arguments.checks import number
 from ocannl.program.mistakes.misuse import explain_all
 from ocannl.program.mistakes.other_names import OF_INIT, missing
 from ocannl.runtime import random

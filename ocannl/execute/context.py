@@ -16,32 +16,32 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, cuda_device
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
+from ocannl.execute.files.saving import load_state, save_state
 from ocannl.execute.inference import commit, decided, infer
+from ocannl.execute.memory.no_value import in_other_contexts
+from ocannl.execute.memory.node import Node
+from ocannl.execute.memory.nodes import Nodes, array_in, is_final, sample
+from ocannl.execute.memory.of_this_process import OfThisProcess
+from ocannl.execute.memory.tensor_memory import TensorMemory
 from ocannl.execute.meshes import gpu_mesh_device, mesh_device, put_on_mesh
-from ocannl.execute.no_value import in_other_contexts
-from ocannl.execute.node import Node
-from ocannl.execute.nodes import Nodes, array_in, is_final, sample
-from ocannl.execute.of_this_process import OfThisProcess
+from ocannl.execute.reports.timeline import Timeline
+from ocannl.execute.reports.traced_routine import TracedRoutine
 from ocannl.execute.routine import Routine
-from ocannl.execute.saving import load_state, save_state
-from ocannl.execute.tensor_memory import TensorMemory
-from ocannl.execute.timeline import Timeline
-from ocannl.execute.traced_routine import TracedRoutine
 from ocannl.execute.turns import Turn
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
 from ocannl.program import graph
-from ocannl.program.checks import flag, integer
+from ocannl.program.arguments.checks import flag, integer
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code, computing
-from ocannl.program.default_context import DEFAULT
-from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import ExtractedRoutine, extract, origin_of
-from ocannl.program.initial_values import ExpressionSample
-from ocannl.program.mesh import Mesh
-from ocannl.program.needed import needed
+from ocannl.program.eager.default_context import DEFAULT
+from ocannl.program.memory.initial_values import ExpressionSample
+from ocannl.program.memory.state import Root
+from ocannl.program.meshes.mesh import Mesh
+from ocannl.program.module.extract import ExtractedRoutine, extract, origin_of
+from ocannl.program.module.needed import needed
 from ocannl.program.numbering import Numbering
 from ocannl.program.parameters import params
-from ocannl.program.state import Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.text.html import table_html, text_html
 from ocannl.program.values import Value, is_memory, value_of

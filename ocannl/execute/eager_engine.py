@@ -21,22 +21,22 @@ from ocannl.dialects.ir.errors import OcannlError, ShapeError
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.inference import infer
-from ocannl.execute.node import NodeValue
+from ocannl.execute.memory.node import NodeValue
 from ocannl.execute.routine import Routine
 from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
 from ocannl.program import graph
 from ocannl.program.code import Code
-from ocannl.program.default_context import DEFAULT
-from ocannl.program.dtypes import element_of
-from ocannl.program.eager import ENGINE, RECORDER, is_eager, mode, statement_key, switch
-from ocannl.program.expression_keys import expression_key
-from ocannl.program.final_types import determined_shape, type_now
+from ocannl.program.eager.default_context import DEFAULT
+from ocannl.program.eager.expression_keys import expression_key
+from ocannl.program.eager.recorder import ENGINE, RECORDER, is_eager, mode, statement_key, switch
 from ocannl.program.location import here
-from ocannl.program.memory import add_data
-from ocannl.program.needed import needed, needed_for
-from ocannl.program.reads import Key
+from ocannl.program.memory.added import add_data
+from ocannl.program.module.needed import needed, needed_for
+from ocannl.program.module.reads import Key
 from ocannl.program.seeds import default_seed
 from ocannl.program.tensor import Tensor, as_tensor
+from ocannl.program.types.dtypes import element_of
+from ocannl.program.types.final_types import determined_shape, type_now
 from ocannl.program.values import Value, is_memory, memory_key, values_of
 
 MOST_ROUTINES = 256

@@ -19,14 +19,14 @@ from ocannl.dialects.ir.errors import ShapeError, UninitializedError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.execute.inference import check_elements
+from ocannl.execute.memory.node import Node
+from ocannl.execute.memory.nodes import Nodes, array_in, is_final
 from ocannl.execute.meshes import put_on_mesh
-from ocannl.execute.node import Node
-from ocannl.execute.nodes import Nodes, array_in, is_final
 from ocannl.execute.routine import Compiler, Rerun, Routine
 from ocannl.program import graph
 from ocannl.program.code import Code, computing
-from ocannl.program.extract import ExtractedRoutine, extract, origin_of
-from ocannl.program.needed import needed, needed_for
+from ocannl.program.module.extract import ExtractedRoutine, extract, origin_of
+from ocannl.program.module.needed import needed, needed_for
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value, is_memory, value_of, values_of
 from ocannl.runtime.collector import collector_paused

@@ -21,9 +21,9 @@ from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.code import Code, computing
-from ocannl.program.extract import ExtractedRoutine, extract_part, part_of
-from ocannl.program.needed import needed_for
-from ocannl.program.structure import inferred_before, keep_inferred, structure_of
+from ocannl.program.module.extract import ExtractedRoutine, extract_part, part_of
+from ocannl.program.module.needed import needed_for
+from ocannl.program.module.structure import inferred_before, keep_inferred, structure_of
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.tensor_functions.reductions import without_elements
 from ocannl.program.values import Value, operation_of, value_of

@@ -8,11 +8,11 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.routine import MICROBATCH, IndicesAttr
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr, placement_in
-from ocannl.execute.nodes import Nodes
+from ocannl.execute.memory.nodes import Nodes
 from ocannl.passes.texpr.partition.asked_axes import check_axes
-from ocannl.program.extract import ExtractedRoutine
 from ocannl.program.location import here, user_line
-from ocannl.program.mesh import Mesh
+from ocannl.program.meshes.mesh import Mesh
+from ocannl.program.module.extract import ExtractedRoutine
 from ocannl.program.values import Value
 from ocannl.runtime.collectives.device import MeshDevice
 from ocannl.runtime.collectives.engine import Engine

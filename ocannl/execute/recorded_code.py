@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ocannl.program.code import Code, computing
-from ocannl.program.needed import needed
+from ocannl.program.module.needed import needed
 from ocannl.program.tensor import Tensor
 
 

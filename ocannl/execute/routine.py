@@ -17,24 +17,24 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.loops import StepOp
 from ocannl.execute.checked_run import checked_run
 from ocannl.execute.exclusive import Exclusive
-from ocannl.execute.held_index import HeldIndex
-from ocannl.execute.index_values import IndexValues, checked_index
-from ocannl.execute.merge_buffers import MergeBuffer
-from ocannl.execute.node import Node
-from ocannl.execute.nodes import ArrayType
-from ocannl.execute.of_this_process import OfThisProcess
+from ocannl.execute.indices.held_index import HeldIndex
+from ocannl.execute.indices.index_values import IndexValues, checked_index
+from ocannl.execute.memory.merge_buffers import MergeBuffer
+from ocannl.execute.memory.node import Node
+from ocannl.execute.memory.nodes import ArrayType
+from ocannl.execute.memory.of_this_process import OfThisProcess
+from ocannl.execute.memory.unwritten import check_written
 from ocannl.execute.recorded_code import with_values
-from ocannl.execute.routine_texts import RoutineTexts, Target
+from ocannl.execute.reports.routine_texts import RoutineTexts, Target
 from ocannl.execute.turns import Turn, taken
-from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.targets.target import TargetDescription
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.program.code import Code
-from ocannl.program.eager import ENGINE, RECORDER
-from ocannl.program.extract import ExtractedRoutine, extract, origin_of
-from ocannl.program.state import Held
+from ocannl.program.eager.recorder import ENGINE, RECORDER
+from ocannl.program.memory.state import Held
+from ocannl.program.module.extract import ExtractedRoutine, extract, origin_of
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
 from ocannl.program.values import is_memory, memory_key
 from ocannl.program.watching import watches_of

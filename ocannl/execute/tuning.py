@@ -12,8 +12,8 @@ from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.schedules.schedule_candidates import no_choices
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
-from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import extract
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.module.extract import extract
 from ocannl.runtime.cache.object_cache import environment_cache
 from ocannl.runtime.cache.tunings import keep_tunings, tuned_target, with_tunings
 from ocannl.runtime.tune.search import fastest

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.program.arrays import as_array, is_array, signed
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.arrays import as_array, is_array, signed
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import Form
 from ocannl.program.tensor import Expression
-from ocannl.program.trees import Form
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocannl.functions.arguments import ArrayType, Signature, shared_letters
-from ocannl.program.dtypes import is_integer
+from ocannl.program.types.dtypes import is_integer
 
 
 def axes_of_ids(

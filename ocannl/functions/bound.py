@@ -16,10 +16,10 @@ from ocannl.execute.routine import Routine
 from ocannl.functions.arguments import ArrayType, array_types
 from ocannl.functions.padding import padded_copy, real_sizes, write_padded
 from ocannl.functions.trace import Trace
+from ocannl.program.arguments.trees import Branch, built
 from ocannl.program.location import here
 from ocannl.program.parameters import params
 from ocannl.program.tensor import Tensor
-from ocannl.program.trees import Branch, built
 from ocannl.runtime.device import Memory
 from ocannl.runtime.memory import HostMemory
 

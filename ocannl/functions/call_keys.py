@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.functions.arguments import array_of
-from ocannl.program.arrays import signed
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.arrays import signed
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import children
 from ocannl.program.tensor import Expression
-from ocannl.program.trees import children
 
 CallKey: TypeAlias = tuple[Hashable, ...]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.execute import trace as execute_trace
 from ocannl.execute.context import Context
-from ocannl.execute.traced_routine import TracedRoutine
+from ocannl.execute.reports import trace as execute_trace
+from ocannl.execute.reports.traced_routine import TracedRoutine
 from ocannl.functions.bound import Array, Bound
 from ocannl.functions.trace import Trace
 from ocannl.program.seeds import default_seed

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ocannl.functions.differentiable import argument_number
 from ocannl.functions.function import Function, function
 from ocannl.program import derivatives
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import children, leaves_of
 from ocannl.program.tensor import Expression, Tensor
-from ocannl.program.trees import children, leaves_of
 
 
 def _is_function(y: Any) -> bool:

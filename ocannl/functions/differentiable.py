@@ -13,13 +13,13 @@ import numpy as np
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.texpr import DataOp
 from ocannl.functions.trace import FLAT
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import built, form_of, leaves_of, mapped
 from ocannl.program.derivatives import jvp, vjp
-from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
-from ocannl.program.memory_axes import MemoryAxes
+from ocannl.program.memory.memory_axes import MemoryAxes
 from ocannl.program.tensor import Expression, Tensor, as_tensor, by_spec
-from ocannl.program.trees import built, form_of, leaves_of, mapped
 
 SAME = "..b.. | ..i.. -> ..o.."
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.execute import trace as execute_trace
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.exclusive import Exclusive
-from ocannl.execute.of_this_process import OfThisProcess
+from ocannl.execute.memory.of_this_process import OfThisProcess
+from ocannl.execute.reports import trace as execute_trace
 from ocannl.functions.arguments import (
     LeafType,
     Signature,
@@ -38,18 +38,18 @@ from ocannl.functions.lowered import Lowered
 from ocannl.functions.methods import instance_of, method_of
 from ocannl.functions.padding import Counts, marked_axes, zero_padded
 from ocannl.functions.trace import Trace, trace
-from ocannl.program.checks import flag
+from ocannl.program.arguments.checks import flag
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import built, form_of, leaves_of, mapped, paths_of
 from ocannl.program.code import Code, Recording, is_recording, recording
-from ocannl.program.eager import is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.eager.recorder import is_eager
 from ocannl.program.leaves import data
 from ocannl.program.location import here, user_location, warn_at
+from ocannl.program.memory.state import Root
 from ocannl.program.mistakes.misuse import misfit
-from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.seeds import default_seed
-from ocannl.program.state import Root
 from ocannl.program.tensor import Expression
-from ocannl.program.trees import built, form_of, leaves_of, mapped, paths_of
+from ocannl.program.tracing.retracing import TracedMemory, retracing
 from ocannl.viewer.show import Viewable
 
 MASKED = np.ma.MaskedArray

@@ -16,9 +16,9 @@ from ocannl.functions.arguments import array_types
 from ocannl.functions.bound import compiled, set_real_sizes
 from ocannl.functions.padding import real_sizes
 from ocannl.functions.trace import Trace
+from ocannl.program.arguments.trees import built
 from ocannl.program.code import Code
 from ocannl.program.tensor import Tensor
-from ocannl.program.trees import built
 from ocannl.viewer.show import Viewable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 
 T = TypeVar("T")
 

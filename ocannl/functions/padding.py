@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.functions.arguments import ArrayType
-from ocannl.program.errors import ArgumentError
-from ocannl.program.padded_axes import PaddedAxes
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.tensor import Index
+from ocannl.program.tracing.padded_axes import PaddedAxes
 
 Array = NDArray[Any]
 LEAST = 8

@@ -14,18 +14,18 @@ from ocannl.dialects.ir.errors import ShapeError
 from ocannl.functions.arguments import ArrayType, Signature, Static, array_types, shared_letters
 from ocannl.functions.axes_guesses import axes_of_columns, axes_of_ids, axes_of_integers
 from ocannl.functions.padding import padded_axes, without_marks
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.static_index import tagged
+from ocannl.program.arguments.trees import Form, built, form_of, leaves_of, paths_of
 from ocannl.program.code import Code, Recording, emit, recording
-from ocannl.program.eager import mode
-from ocannl.program.errors import ArgumentError
+from ocannl.program.eager.recorder import mode
 from ocannl.program.keeping import with_kept
 from ocannl.program.leaves import data
-from ocannl.program.needed import needed
-from ocannl.program.padded_axes import PaddedAxes, padding
-from ocannl.program.retracing import TracedMemory, retracing
-from ocannl.program.static_index import tagged
+from ocannl.program.module.needed import needed
 from ocannl.program.tensor import Expression, Index, Tensor
-from ocannl.program.traced_calls import same_calls
-from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
+from ocannl.program.tracing.padded_axes import PaddedAxes, padding
+from ocannl.program.tracing.retracing import TracedMemory, retracing
+from ocannl.program.tracing.traced_calls import same_calls
 from ocannl.program.values import value_of, values_of
 
 PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)

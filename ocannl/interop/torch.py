@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl.dialects.shapes.shape import Shape, closed_row
-from ocannl.execute.saving import OTHERS_KNOW
-from ocannl.execute.shapes_of_arrays import close_shapes, row_fits
+from ocannl.execute.files.saving import OTHERS_KNOW
+from ocannl.execute.memory.shapes_of_arrays import close_shapes, row_fits
 from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of, modules_in
 from ocannl.interop.normalized import is_parametrized, name_of_hook, with_normalized
 from ocannl.program import graph
-from ocannl.program.arrays import as_array
-from ocannl.program.as_kept import as_kept
+from ocannl.program.arguments.arrays import as_array
 from ocannl.program.blocks.block import Block, named_parts
+from ocannl.program.memory.as_kept import as_kept
 from ocannl.program.values import is_memory
 
 Names = Mapping[str, str]

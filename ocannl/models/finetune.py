@@ -14,7 +14,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.execute.array_files import open_arrays, write_arrays
+from ocannl.execute.files.array_files import open_arrays, write_arrays
 from ocannl.models.loading import load
 from ocannl.models.tokens import tokenizer_of
 

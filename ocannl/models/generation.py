@@ -13,9 +13,9 @@ from ocannl import nn
 from ocannl.models.paging import Paged
 from ocannl.models.sampling import NONE
 from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
-from ocannl.program.checks import flag, integer, number
+from ocannl.program.arguments.checks import flag, integer, number
+from ocannl.program.arguments.numbers import is_truth
 from ocannl.program.mistakes.misuse import explained
-from ocannl.program.numbers import is_truth
 
 Stream: TypeAlias = Callable[[Ids], Any]
 Pack: TypeAlias = Callable[[list[list[int]], Ids], Any]

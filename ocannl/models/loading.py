@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import ocannl as oc
-from ocannl.execute.array_files import StoredArray
-from ocannl.execute.sharded_files import open_saved
+from ocannl.execute.files.array_files import StoredArray
+from ocannl.execute.files.sharded_files import open_saved
 from ocannl.models.bert import LEFT_OUT, bert
 from ocannl.models.experts import Stacked, experts_joined, mixtral, qwen2_moe, qwen3_moe
 from ocannl.models.gemma import gemma, gemma2, gemma3

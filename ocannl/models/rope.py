@@ -12,8 +12,8 @@ from xdsl.ir import Attribute
 import ocannl as oc
 from ocannl.models.model import Config, setting
 from ocannl.models.rope_scaling import Frequencies, scaled
-from ocannl.program.casts import convert
-from ocannl.program.precision import param_precision
+from ocannl.program.types.casts import convert
+from ocannl.program.types.precision import param_precision
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from ocannl.nn.means import mean, output_mean
 from ocannl.nn.options import check_not_negative, check_positive
 from ocannl.nn.pairing import check_paired
 from ocannl.nn.softmax import log_softmax
-from ocannl.program.casts import floats
-from ocannl.program.checks import integer
-from ocannl.program.floats import is_integer
-from ocannl.program.numbers import is_number
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.numbers import is_number
+from ocannl.program.types.casts import floats
+from ocannl.program.types.floats import is_integer
 
 Pullbacks: TypeAlias = Callable[[oc.Tensor], tuple[oc.Tensor, oc.Tensor]]
 REDUCTIONS = ("mean", "sum", "none")

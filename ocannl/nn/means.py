@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.program.casts import floats
+from ocannl.program.types.casts import floats
 
 
 def mean(x: oc.Tensor) -> oc.Tensor:

@@ -6,8 +6,8 @@ import ocannl as oc
 from ocannl.nn.losses import cross_entropy
 from ocannl.nn.means import mean
 from ocannl.nn.pairing import check_ids, check_paired
-from ocannl.program.casts import floats
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
+from ocannl.program.types.casts import floats
 
 AVERAGES = ("binary", "macro", "micro", "weighted")
 

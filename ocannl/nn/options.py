@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.program.checks import number
+from ocannl.program.arguments.checks import number
 
 
 def check_not_negative(value: oc.TensorLike, what: str) -> None:

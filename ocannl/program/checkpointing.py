@@ -12,11 +12,11 @@ from ocannl.dialects.texpr.scan import nested_in
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import built, form_of, leaves_of
 from ocannl.program.derivatives import copy
-from ocannl.program.errors import ArgumentError
-from ocannl.program.needed import needed_for
+from ocannl.program.module.needed import needed_for
 from ocannl.program.tensor import Expression, Tensor, as_tensor
-from ocannl.program.trees import built, form_of, leaves_of
 from ocannl.program.values import Value, now, value_of
 
 

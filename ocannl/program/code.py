@@ -13,11 +13,11 @@ from xdsl.ir import Operation
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.program import graph
-from ocannl.program.eager import ENGINE, RECORDER, is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.eager.recorder import ENGINE, RECORDER, is_eager
 from ocannl.program.location import user_location
 from ocannl.program.mistakes.recomputation import warn_of_recomputation
-from ocannl.program.stages import stage_text, view_statements
+from ocannl.program.module.stages import stage_text, view_statements
 from ocannl.program.values import Value, now
 from ocannl.program.why.placements import OfValue, PlacementView
 from ocannl.runtime.collector import collector_paused

@@ -13,9 +13,9 @@ from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import expressions, graph
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import is_number, is_truth, number
 from ocannl.program.indexing.new_axes import keep_new_axes
-from ocannl.program.numbers import is_number, is_truth, number
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 

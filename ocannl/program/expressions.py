@@ -17,9 +17,9 @@ from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.program import graph
-from ocannl.program.changing_numbers import SCALAR, can_be_data, number_data, with_data
-from ocannl.program.eager import RECORDER, is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.eager.changing_numbers import SCALAR, can_be_data, number_data, with_data
+from ocannl.program.eager.recorder import RECORDER, is_eager
 from ocannl.program.location import here
 from ocannl.program.values import Value
 

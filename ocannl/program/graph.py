@@ -25,10 +25,10 @@ from ocannl.passes.texpr.infer_shapes.messages import shape_error
 from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.store import Store
-from ocannl.program.eager import RECORDER, is_eager, note_again
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.eager.recorder import RECORDER, is_eager, note_again
 from ocannl.program.location import here, is_called_through, user_location, users_text
-from ocannl.program.stage_scope import open_stage
+from ocannl.program.meshes.stage_scope import open_stage
 from ocannl.program.values import Asked, Value, label_of, note_statement, values_of
 from ocannl.runtime.collector import spare_collector
 from ocannl.runtime.locks import shared

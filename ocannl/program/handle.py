@@ -8,13 +8,13 @@ import numpy as np
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import is_number
 from ocannl.program.code import Code, emit
-from ocannl.program.dtypes import dtype_of
-from ocannl.program.errors import ArgumentError
-from ocannl.program.final_types import element_now
 from ocannl.program.location import here, is_users_call, user_location, warn_at
-from ocannl.program.numbers import is_number
 from ocannl.program.text.html import text_html
+from ocannl.program.types.dtypes import dtype_of
+from ocannl.program.types.final_types import element_now
 from ocannl.program.values import Value, label_of, operation_of
 
 

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from ocannl.dialects import texpr
 from ocannl.program.code import Recording
 from ocannl.program.location import user_location
-from ocannl.program.reads import Key, reads_of, written_by
+from ocannl.program.module.reads import Key, reads_of, written_by
 from ocannl.program.values import Value, is_memory, values_of, when_made
 
 

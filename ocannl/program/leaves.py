@@ -18,23 +18,23 @@ from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.init import Initializer, Sample, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.program import graph
-from ocannl.program.arrays import as_array, holds_arrays, is_array, signed, unchanging
-from ocannl.program.casts import convert
-from ocannl.program.checks import integer
-from ocannl.program.dtypes import element_of, is_integer, is_numeric, stored_dtype
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.arrays import as_array, holds_arrays, is_array, signed, unchanging
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import is_truth, number
 from ocannl.program.expressions import positions
-from ocannl.program.gpu_contents import gpu_contents
-from ocannl.program.initial_values import ArraySample, ExpressionSample, Rows, rows_of_array
 from ocannl.program.location import here
-from ocannl.program.memory import add_data, add_memory
-from ocannl.program.numbers import is_truth, number
-from ocannl.program.precision import param_precision
+from ocannl.program.memory.added import add_data, add_memory
+from ocannl.program.memory.gpu_contents import gpu_contents
+from ocannl.program.memory.initial_values import ArraySample, ExpressionSample, Rows, rows_of_array
+from ocannl.program.meshes.sharding import Shard
+from ocannl.program.meshes.sharding import shard as shard_tensor
 from ocannl.program.scopes import memory_path
-from ocannl.program.shapes import RowSizes, row_of
-from ocannl.program.sharding import Shard
-from ocannl.program.sharding import shard as shard_tensor
 from ocannl.program.tensor import Dim, Expression, Index, Tensor, as_tensor
+from ocannl.program.types.casts import convert
+from ocannl.program.types.dtypes import element_of, is_integer, is_numeric, stored_dtype
+from ocannl.program.types.precision import param_precision
+from ocannl.program.types.shapes import RowSizes, row_of
 from ocannl.program.values import Kind
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.program.needed import needed_for
-from ocannl.program.traced_calls import Call, CallAttr
+from ocannl.program.module.needed import needed_for
+from ocannl.program.tracing.traced_calls import Call, CallAttr
 from ocannl.program.values import Value
 
 Makers: TypeAlias = dict[tuple[str, int], int]

@@ -6,10 +6,10 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code
-from ocannl.program.errors import ArgumentError
+from ocannl.program.module.needed import needed
 from ocannl.program.names import memory_names
-from ocannl.program.needed import needed
 from ocannl.program.tensor import Expression, Tensor, TensorLike, as_tensor
 from ocannl.program.values import value_of
 

@@ -7,7 +7,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
 
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 
 _made = itertools.count()
 

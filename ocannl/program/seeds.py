@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 
 
 class Seed:

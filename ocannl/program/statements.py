@@ -5,11 +5,11 @@ from __future__ import annotations
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code, emit
-from ocannl.program.errors import ArgumentError
 from ocannl.program.indexing.memory_parts import Part
-from ocannl.program.padded_axes import note_reduction
 from ocannl.program.tensor import Tensor, TensorLike, as_memory, as_tensor, assign
+from ocannl.program.tracing.padded_axes import note_reduction
 
 SET = "set"
 """In place of an accumulation: the value is set."""

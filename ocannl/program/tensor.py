@@ -20,31 +20,31 @@ from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import expressions, graph
+from ocannl.program.arguments.arrays import is_array
+from ocannl.program.arguments.checks import integer, whole
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import Number, is_number, is_truth, literal, number
+from ocannl.program.arguments.static_index import StaticIndex, tagged
 from ocannl.program.arithmetic import Arithmetic, InPlace
-from ocannl.program.arrays import is_array
-from ocannl.program.assigned import checked_memory
-from ocannl.program.checks import integer, whole
 from ocannl.program.code import Code, emit, ends_block, is_recording, run
-from ocannl.program.eager import ENGINE, RECORDER, is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.eager.looks import Looks, not_iterated
+from ocannl.program.eager.recorder import ENGINE, RECORDER, is_eager
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
-from ocannl.program.final_types import element_now
 from ocannl.program.handle import Handle
 from ocannl.program.indexing import new_axes, tensor_parts
 from ocannl.program.indexing.memory_parts import Part, Parts, is_same_key, items_of
 from ocannl.program.location import here
-from ocannl.program.looks import Looks, not_iterated
+from ocannl.program.memory.assigned import checked_memory
+from ocannl.program.memory.own_memory import OwnMemory
 from ocannl.program.mistakes.no_tensor import no_tensor
 from ocannl.program.mistakes.other_names import OF_TENSORS, NamesApart
-from ocannl.program.numbers import Number, is_number, is_truth, literal, number
-from ocannl.program.own_memory import OwnMemory
-from ocannl.program.padded_axes import ask_counts, note_reduction
-from ocannl.program.shape_view import ShapeView
-from ocannl.program.static_index import StaticIndex, tagged
 from ocannl.program.tensor_functions import reshapes
 from ocannl.program.tensor_functions.points import Point, at_points
 from ocannl.program.tensor_functions.reductions import Reducible
 from ocannl.program.text.shown_program import ShownProgram
+from ocannl.program.tracing.padded_axes import ask_counts, note_reduction
+from ocannl.program.types.final_types import element_now
+from ocannl.program.types.shape_view import ShapeView
 from ocannl.program.values import Value, is_memory
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ocannl.program.code import Code, put_aside
-from ocannl.program.eager import is_eager, statement_key
-from ocannl.program.needed import needed
+from ocannl.program.eager.recorder import is_eager, statement_key
+from ocannl.program.module.needed import needed
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.values import Updates, Value, value_of
 

@@ -13,11 +13,11 @@ from xdsl.ir import Operation
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code, emit, is_recording
-from ocannl.program.eager import is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.eager.recorder import is_eager
 from ocannl.program.expressions import SAME_SHAPE, apply
-from ocannl.program.needed import needed_for
+from ocannl.program.module.needed import needed_for
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.values import Value, values_of
 

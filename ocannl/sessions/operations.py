@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.derivatives import stop_gradient, vjp
-from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
 from ocannl.program.tensor import Tensor, TensorLike, pointwise
 from ocannl.program.tensor_functions.einsums import concat, einmax, einsum

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.context import Context
 from ocannl.functions.function import Function, function
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code
 from ocannl.program.derivatives import stop_gradient, vjp
-from ocannl.program.eager import RECORDER, mode
-from ocannl.program.errors import ArgumentError
+from ocannl.program.eager.recorder import RECORDER, mode
 from ocannl.program.leaves import data, node, param
 from ocannl.program.statements import set as set_memory
 from ocannl.program.tensor import Tensor, pointwise

@@ -20,7 +20,7 @@ from ocannl.functions.function import Function
 from ocannl.functions.lowered import Lowered
 from ocannl.lowering.loops_to_c.names import c_name
 from ocannl.passes.analysis.targets.target import WASM, TargetDescription
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
 from ocannl.runtime.host.processor import chosen_target, host

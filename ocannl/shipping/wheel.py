@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from ocannl.program.trees import Branch, Form
+from ocannl.program.arguments.trees import Branch, Form
 from ocannl.shipping.library import Library
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: ocannl\nRoot-Is-Purelib: false\nTag: {tag}\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import ocannl as oc
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.train.step_counts import StepCounts
 
 Averages = Mapping[oc.Tensor, oc.Tensor]

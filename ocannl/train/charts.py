@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 import ocannl as oc
-from ocannl.execute.replace_file import PARTIAL, remove_partial
-from ocannl.execute.sharded_files import INDEX, remove_parts, remove_saved, saved_metadata
-from ocannl.program.state import Root
+from ocannl.execute.files.replace_file import PARTIAL, remove_partial
+from ocannl.execute.files.sharded_files import INDEX, remove_parts, remove_saved, saved_metadata
+from ocannl.program.memory.state import Root
 
 NAME = re.compile(rf"(step-\d+\.safetensors)({re.escape(INDEX)})?")
 # Files of parts of a checkpoint, by the path of the checkpoint.

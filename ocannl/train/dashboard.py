@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl.execute.context import default_context
-from ocannl.execute.replace_file import check_folder, replacing
-from ocannl.program.checks import integer
+from ocannl.execute.files.replace_file import check_folder, replacing
+from ocannl.program.arguments.checks import integer
 from ocannl.train.logs import Log, Metrics
 from ocannl.train.optimizer import Optimizer
 from ocannl.train.probe import Observation, Probe, histogram

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import ocannl as oc
-from ocannl.program.arrays import as_array, is_array
-from ocannl.program.checks import integer
-from ocannl.program.state import Held
+from ocannl.program.arguments.arrays import as_array, is_array
+from ocannl.program.arguments.checks import integer
+from ocannl.program.memory.state import Held
 from ocannl.program.values import Kind
 from ocannl.train.prefetch import prefetched
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import ArrayLike
 
 import ocannl as oc
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.program.leaves import contents_of
 from ocannl.runtime.host.threads import default_threads
 from ocannl.train.gradients import grad_update

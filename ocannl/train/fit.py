@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 import ocannl as oc
 from ocannl.execute.context import default_context
 from ocannl.functions.function import Function
-from ocannl.program.checks import integer
-from ocannl.program.dtypes import is_numeric
-from ocannl.program.state import Held, Root, Stateful
+from ocannl.program.arguments.checks import integer
+from ocannl.program.memory.state import Held, Root, Stateful
+from ocannl.program.types.dtypes import is_numeric
 from ocannl.program.values import Kind
 from ocannl.train.checkpoints import Checkpoints
 from ocannl.train.data import Batches, batches

@@ -12,7 +12,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl.execute.context import default_context
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.train.optimizer import Optimizer
 from ocannl.train.probe import Observation, Probe
 

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 import ocannl as oc
-from ocannl.program.as_kept import as_kept
 from ocannl.program.code import at_once, is_recording
-from ocannl.program.eager import RECORDER, is_eager
+from ocannl.program.eager.recorder import RECORDER, is_eager
+from ocannl.program.memory.as_kept import as_kept
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.program.values import Kind
 from ocannl.train import averages

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 import numpy as np
 
 import ocannl as oc
-from ocannl.program.checks import flag, integer, number
+from ocannl.program.arguments.checks import flag, integer, number
 from ocannl.program.tensor import Expression
 from ocannl.train.plateau import Plateau
 from ocannl.train.schedules import Schedule

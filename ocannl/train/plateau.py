@@ -8,7 +8,7 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 import ocannl as oc
-from ocannl.program.checks import integer, number
+from ocannl.program.arguments.checks import integer, number
 from ocannl.program.values import Value
 
 _plateaus: WeakKeyDictionary[Value, Plateau] = WeakKeyDictionary()

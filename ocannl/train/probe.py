@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
-from ocannl.execute.traced_routine import TracedRoutine
-from ocannl.program.numbers import is_number, number
+from ocannl.execute.reports.traced_routine import TracedRoutine
+from ocannl.program.arguments.numbers import is_number, number
 from ocannl.train.optimizer import Optimizer
 from ocannl.train.options import LearningRate
 from ocannl.train.plateau import Plateau

@@ -10,9 +10,9 @@ from inspect import isfunction, ismethod, signature
 from typing import Any, cast
 
 import ocannl as oc
-from ocannl.program.checks import number
+from ocannl.program.arguments.checks import number
+from ocannl.program.eager.present_value import values_refused
 from ocannl.program.mistakes.other_names import OF_SCHEDULES, NamesApart
-from ocannl.program.present_value import values_refused
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program import graph
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.runtime.cuda.gpu import CudaMemory
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import ocannl as oc
-from ocannl.program.checks import integer, number
-from ocannl.program.state import Held
+from ocannl.program.arguments.checks import integer, number
+from ocannl.program.memory.state import Held
 from ocannl.program.values import Kind
 
 

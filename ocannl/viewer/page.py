@@ -20,7 +20,7 @@ from ocannl.lowering.pipelines import PIPELINES, PassMaker, for_target
 from ocannl.passes.analysis.nests import uncalled
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.schedule import SchedulePass
-from ocannl.program.extract import ExtractedRoutine
+from ocannl.program.module.extract import ExtractedRoutine
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.viewer.levels import Levels, read_levels

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.viewer.page import Program, page
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 import ocannl as oc
 from ocannl.lowering.pipelines import PIPELINES, for_target
 from ocannl.passes.analysis.targets.target import TargetDescription
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 from ocannl.viewer.levels import Levels, Stage, read_levels
 
 # Lines that are no operation and no instruction, by how they begin, in each kind of text.

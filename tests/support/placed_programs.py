@@ -18,7 +18,7 @@ from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.lowering.pipelines import parse_text, passes_until, run_passes
 from ocannl.passes.texpr.partition.partition import PartitionPass
 from ocannl.program.code import Code
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 Array = NDArray[Any]
 WHOLE_PROGRAM = "distribute-scans"

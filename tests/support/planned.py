@@ -13,7 +13,7 @@ import numpy as np
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.models.gpt2 import gpt2
-from ocannl.program.sharding import Shard
+from ocannl.program.meshes.sharding import Shard
 from ocannl.runtime.collectives.engine import Bytes
 from ocannl.runtime.collectives.threads import Copies
 

@@ -10,8 +10,8 @@ from ocannl.nn.experts.expert_buffers import Buffers, Capacity, without_drops
 from ocannl.nn.experts.routing import route, tokens_of
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.options import check_positive
-from ocannl.program.checks import integer
-from ocannl.program.sharding import is_split
+from ocannl.program.arguments.checks import integer
+from ocannl.program.meshes.sharding import is_split
 
 
 class MixtureOfExperts(Protocol):

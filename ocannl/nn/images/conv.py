@@ -9,7 +9,7 @@ from ocannl.nn.images.layout import Layout
 from ocannl.nn.images.windows import Padding, Sizes, Windows, listed, windows_of
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.linear import linear
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 
 
 @oc.configurable

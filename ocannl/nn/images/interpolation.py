@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.nn.images.padding import spatial_sizes
 from ocannl.nn.layer import Layer
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.program.graph import known_shape
 from ocannl.program.location import here
 

@@ -9,8 +9,8 @@ import numpy as np
 
 import ocannl as oc
 from ocannl.nn.layer import Layer
-from ocannl.program.checks import integer
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.location import here
 
 Amounts: TypeAlias = tuple[int, int]

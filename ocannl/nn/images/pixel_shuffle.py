@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ocannl as oc
 from ocannl.nn.layer import Layer
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 
 
 @oc.configurable

@@ -11,7 +11,7 @@ from ocannl.nn.images.unpool import places_of_maxima
 from ocannl.nn.images.windows import Padding, Sizes, Windows, listed, windows_of
 from ocannl.nn.layer import Layer
 from ocannl.nn.options import check_positive
-from ocannl.program.casts import floats
+from ocannl.program.types.casts import floats
 
 MaxPool: TypeAlias = Callable[[oc.Tensor], Any]
 """It gives a tensor, or with `return_indices` a pair of tensors."""

@@ -11,7 +11,7 @@ import ocannl as oc
 from ocannl.nn.images.layout import layout_of
 from ocannl.nn.images.padding import spatial_sizes
 from ocannl.nn.images.windows import Windows, listed
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.program.location import here
 
 

@@ -14,8 +14,8 @@ from ocannl.nn.images.layout import Layout, layout_of
 from ocannl.nn.images.padding import Amounts, Mode, check_mode, padded, spatial_sizes
 from ocannl.passes.texpr.infer_shapes.hints import channels_first
 from ocannl.program import graph
-from ocannl.program.checks import integer
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.location import here
 
 Sizes: TypeAlias = int | Sequence[int]

@@ -7,7 +7,7 @@ from ocannl.nn.images.layout import Layout, layout_of
 from ocannl.nn.layer import Init, TrainingLayer
 from ocannl.nn.normalization.norms import scaled
 from ocannl.nn.options import check_not_negative, check_share
-from ocannl.program.casts import floats
+from ocannl.program.types.casts import floats
 
 OVER_BATCH = "..n.. | ..out.. => ..out.."
 

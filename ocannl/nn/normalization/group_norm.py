@@ -11,8 +11,8 @@ import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.normalization.norms import scaled
 from ocannl.nn.options import check_not_negative
-from ocannl.program.casts import floats
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
+from ocannl.program.types.casts import floats
 
 
 @oc.configurable

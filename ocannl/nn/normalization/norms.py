@@ -6,7 +6,7 @@ import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.means import output_mean
 from ocannl.nn.options import check_not_negative
-from ocannl.program.casts import floats
+from ocannl.program.types.casts import floats
 
 
 def scaled(normal: oc.Tensor, gain: oc.Tensor | None, offset: oc.Tensor | None = None) -> oc.Tensor:

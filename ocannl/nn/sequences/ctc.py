@@ -9,9 +9,9 @@ import numpy as np
 import ocannl as oc
 from ocannl.nn.images.padding import spatial_sizes
 from ocannl.nn.losses import reduced
-from ocannl.program.checks import integer
-from ocannl.program.dtypes import computed_dtype
-from ocannl.program.final_types import close_shape
+from ocannl.program.arguments.checks import integer
+from ocannl.program.types.dtypes import computed_dtype
+from ocannl.program.types.final_types import close_shape
 
 # The logarithm of a probability of 0, finite so that differences of two are no NaN.
 NEVER = -1e30

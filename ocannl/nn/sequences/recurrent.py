@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import ocannl as oc
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 
 State: TypeAlias = tuple[oc.Tensor, ...]
 """The state of one layer in one direction; the first tensor of it is what the layer gives."""

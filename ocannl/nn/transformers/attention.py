@@ -11,8 +11,8 @@ from ocannl.nn.dropout import dropout
 from ocannl.nn.layer import Init, Layer, MaskedLayer, PositionalLayer
 from ocannl.nn.softmax import softmax
 from ocannl.nn.transformers.kv_cache import KVCache
-from ocannl.program.checks import integer
-from ocannl.program.eager import is_eager
+from ocannl.program.arguments.checks import integer
+from ocannl.program.eager.recorder import is_eager
 
 MASKED = -1e9
 """The score of a masked position; finite, so that a row in which all are masked is no NaN."""

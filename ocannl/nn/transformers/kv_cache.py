@@ -11,10 +11,10 @@ from numpy.typing import DTypeLike
 
 import ocannl as oc
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.program.code import computing
-from ocannl.program.dtypes import float_element
 from ocannl.program.indexing.indexed_axes import checked_ids
+from ocannl.program.types.dtypes import float_element
 
 
 class Attended(NamedTuple):

@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike
 
 import ocannl as oc
 from ocannl.nn.transformers.kv_cache import Attended, KVCache, seen_mask, write
-from ocannl.program.checks import integer
-from ocannl.program.dtypes import float_element
+from ocannl.program.arguments.checks import integer
+from ocannl.program.types.dtypes import float_element
 
 NOBODY = 0
 """The page of places that no sequence has taken, such as those of padding."""

@@ -13,7 +13,7 @@ from ocannl.nn.linear import linear
 from ocannl.nn.normalization.norms import layer_norm
 from ocannl.nn.transformers.attention import cross_attention, multi_head_attention, own_causal_mask
 from ocannl.nn.transformers.positions import sinusoidal_positions
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 
 L = TypeVar("L")
 

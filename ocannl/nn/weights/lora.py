@@ -9,8 +9,8 @@ from typing import Any, cast
 import ocannl as oc
 from ocannl.nn.layer import Layer
 from ocannl.nn.weights.product_weights import PRODUCTS, ProductWeights
+from ocannl.program.arguments.checks import integer
 from ocannl.program.blocks.block import named_parts
-from ocannl.program.checks import integer
 
 
 def lora(

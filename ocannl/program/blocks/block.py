@@ -10,14 +10,14 @@ from typing import Any, Generic, NoReturn, ParamSpec, SupportsIndex, TypeVar, ca
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.flags import Flags
 from ocannl.program.blocks.block_parts import WithFunction, changed, parts_of
 from ocannl.program.blocks.block_summary import Summary, note_call, summarize
 from ocannl.program.derivatives import stop_gradient
-from ocannl.program.errors import ArgumentError
-from ocannl.program.flags import Flags
+from ocannl.program.memory.state import State, state
 from ocannl.program.mistakes.misuse import blame
 from ocannl.program.mistakes.other_names import OF_BLOCKS
-from ocannl.program.state import State, state
 from ocannl.program.tensor import Tensor
 from ocannl.program.text.html import text_html
 

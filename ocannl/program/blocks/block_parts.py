@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from ocannl.dialects import texpr
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.blocks.closures import rebuilt, variables_of
-from ocannl.program.errors import ArgumentError
-from ocannl.program.needed import needed
+from ocannl.program.module.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value, value_of
 

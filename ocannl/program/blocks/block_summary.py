@@ -21,18 +21,18 @@ from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.program import graph
-from ocannl.program.arrays import is_array
+from ocannl.program.arguments.arrays import is_array
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import leaves_of
 from ocannl.program.blocks.block_parts import WithFunction, memory_of
 from ocannl.program.code import Code
-from ocannl.program.dtypes import dtype_of, is_integer
-from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.leaves import data
-from ocannl.program.needed import needed
+from ocannl.program.module.extract import ExtractedRoutine, extract
+from ocannl.program.module.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.text.html import table_html
 from ocannl.program.text.text_table import table
-from ocannl.program.trees import leaves_of
+from ocannl.program.types.dtypes import dtype_of, is_integer
 from ocannl.program.values import operation_of
 
 Calls: TypeAlias = list[tuple[WithFunction, tuple[Any, ...], Any]]

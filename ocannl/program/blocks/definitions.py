@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.flags import Flags
 from ocannl.program.blocks.block import Block, Configuration
 from ocannl.program.blocks.closures import WithVariables, rebuilt, variables_of
-from ocannl.program.errors import ArgumentError
-from ocannl.program.flags import Flags
 from ocannl.program.leaves import param
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.tensor import Expression, Tensor

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.checks import flag, integer
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import flag, integer
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import is_number, number
 from ocannl.program.expressions import number_in, pointwise, positions, spec_apply
-from ocannl.program.floats import float_value
 from ocannl.program.indexing.ids_together import broadcast_slot
 from ocannl.program.indexing.indexed_axes import Indexing, one_of
 from ocannl.program.location import here
-from ocannl.program.memory_axes import MemoryAxes, Slot
-from ocannl.program.numbers import is_number, number
+from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.types.floats import float_value
 from ocannl.program.values import Value
 
 ACCUMULATIONS = ("set", "add", "mean", "mul", "max", "min")

@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.expressions import spec_apply
-from ocannl.program.memory_axes import MemoryAxes, Slot
+from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.values import Value
 
 

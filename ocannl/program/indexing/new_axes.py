@@ -13,11 +13,11 @@ from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Dim, RowKind, Shape
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import expressions, graph
-from ocannl.program.dtypes import dtype_of, is_integer
 from ocannl.program.expressions import spec_apply
-from ocannl.program.final_types import element_now, shape_now
 from ocannl.program.location import user_location, warn_at
-from ocannl.program.memory_axes import MEMORY_ORDER, MemoryAxes, Slot
+from ocannl.program.memory.memory_axes import MEMORY_ORDER, MemoryAxes, Slot
+from ocannl.program.types.dtypes import dtype_of, is_integer
+from ocannl.program.types.final_types import element_now, shape_now
 from ocannl.program.values import Value, is_memory
 
 Operand = TypeVar("Operand")

@@ -20,18 +20,18 @@ from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPos
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
-from ocannl.program.checks import way_to_be_static, whole
-from ocannl.program.dtypes import element_of, is_integer
-from ocannl.program.eager import is_eager
-from ocannl.program.errors import ArgumentError, PositionError
-from ocannl.program.final_types import element_now
+from ocannl.program.arguments.checks import way_to_be_static, whole
+from ocannl.program.arguments.errors import ArgumentError, PositionError
+from ocannl.program.arguments.static_index import StaticIndex, tagged
+from ocannl.program.eager.recorder import is_eager
 from ocannl.program.indexing.ids_together import IdsTogether
 from ocannl.program.indexing.indexed_axes import Indexing, checked_ids
 from ocannl.program.indexing.moving_positions import moving
 from ocannl.program.indexing.new_axes import with_new_axis
-from ocannl.program.memory import add_data
-from ocannl.program.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place
-from ocannl.program.static_index import StaticIndex, tagged
+from ocannl.program.memory.added import add_data
+from ocannl.program.memory.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place
+from ocannl.program.types.dtypes import element_of, is_integer
+from ocannl.program.types.final_types import element_now
 from ocannl.program.values import Value, is_memory
 
 Array: TypeAlias = NDArray[Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import built, form_of, leaves_of
 from ocannl.program.indexing.tensor_parts import ALL, part_of
 from ocannl.program.loops.scan_blocks import joined_in
-from ocannl.program.memory_axes import MemoryAxes
+from ocannl.program.memory.memory_axes import MemoryAxes
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.tensor_functions.along_axis import Along
-from ocannl.program.trees import built, form_of, leaves_of
 
 TreeT = TypeVar("TreeT")
 

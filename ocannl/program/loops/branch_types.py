@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ocannl.dialects.ir.errors import OcannlError, PrecisionError, ShapeError
-from ocannl.program.dtypes import dtype_of
-from ocannl.program.final_types import determined_shape, element_now
 from ocannl.program.location import here
+from ocannl.program.types.dtypes import dtype_of
+from ocannl.program.types.final_types import determined_shape, element_now
 from ocannl.program.values import Value
 
 WAY = "oc.where(condition, a, b) broadcasts its values, and oc.cond does not"

@@ -17,14 +17,14 @@ from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
 from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.program import expressions, graph
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import built, form_of, leaves_of, paths_of
 from ocannl.program.blocks.closures import used_by
-from ocannl.program.eager import RECORDER, depth, is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.eager.recorder import RECORDER, depth, is_eager
 from ocannl.program.indexing.id_checks import IdCheck
 from ocannl.program.loops.scan_bodies import scan_body
-from ocannl.program.needed import needed_for
+from ocannl.program.module.needed import needed_for
 from ocannl.program.tensor import Tensor
-from ocannl.program.trees import built, form_of, leaves_of, paths_of
 from ocannl.program.values import Value, value_of
 
 

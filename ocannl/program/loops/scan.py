@@ -11,16 +11,16 @@ from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Dim, DimTerm
 from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
 from ocannl.program import graph
-from ocannl.program.checks import integer
-from ocannl.program.eager import in_cell, is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.trees import children
+from ocannl.program.eager.recorder import in_cell, is_eager
 from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.loops.scan_blocks import ahead, cut, joined, merged, split
 from ocannl.program.loops.scan_updates import CarriedMemory
-from ocannl.program.memory_axes import MemoryAxes, Place
+from ocannl.program.memory.memory_axes import MemoryAxes, Place
 from ocannl.program.tensor import as_tensor
-from ocannl.program.trees import children
 from ocannl.program.values import Value, label_of, now, values_of
 from ocannl.program.why.reasons import open_as_dots
 

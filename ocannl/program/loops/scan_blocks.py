@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.dialects.texpr.axes import Axis
 from ocannl.program import expressions
-from ocannl.program.memory_axes import MemoryAxes, Place, Slot
+from ocannl.program.memory.memory_axes import MemoryAxes, Place, Slot
 from ocannl.program.values import Value
 
 

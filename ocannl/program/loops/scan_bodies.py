@@ -18,7 +18,7 @@ from ocannl.dialects.texpr.scan import ScanOp, YieldOp
 from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.program.needed import needed, needed_for
+from ocannl.program.module.needed import needed, needed_for
 from ocannl.program.values import Value, label_of, value_of, values_of
 
 NUMBERS = (texpr.ConstantOp, texpr.SizeOp, texpr.EmbedOp)

@@ -12,7 +12,7 @@ from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.program.code import Code, emit
 from ocannl.program.expressions import apply
-from ocannl.program.needed import needed_for
+from ocannl.program.module.needed import needed_for
 from ocannl.program.tensor import Tensor, assign
 from ocannl.program.updates import add_update
 from ocannl.program.values import Value, label_of, value_of, values_of

@@ -11,8 +11,8 @@ from reprlib import repr as short
 from typing import Any
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.program.errors import ArgumentError
-from ocannl.program.flags import Flags
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.flags import Flags
 from ocannl.program.location import here, placed
 from ocannl.program.mistakes.argument_types import fits
 from ocannl.program.tensor import Tensor, TensorLike

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from ocannl.program.arguments.arrays import is_array
 from ocannl.program.arithmetic import Arithmetic
-from ocannl.program.arrays import is_array
 
 
 def no_tensor(value: object) -> str:

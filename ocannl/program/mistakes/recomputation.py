@@ -10,7 +10,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import location_text
 from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program.location import warn_at
-from ocannl.program.reads import Key, reads_of, written_by
+from ocannl.program.module.reads import Key, reads_of, written_by
 from ocannl.program.values import Value, is_memory, values_of
 
 

@@ -14,15 +14,15 @@ from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.casts import floats
-from ocannl.program.checks import flag, integer
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import flag, integer
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import is_number
 from ocannl.program.expressions import apply, convert, pointwise, positions, spec_apply
-from ocannl.program.final_types import element_now
 from ocannl.program.indexing.tensor_parts import ALL, part_of
-from ocannl.program.memory_axes import MemoryAxes, Slot
-from ocannl.program.numbers import is_number
+from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.types.casts import floats
+from ocannl.program.types.final_types import element_now
 from ocannl.program.values import Value
 
 REVERSED = slice(None, None, -1)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.program.checks import LARGEST, flag, integer, number, whole
-from ocannl.program.dtypes import stored_dtype
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import LARGEST, flag, integer, number, whole
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.leaves import contents_of, data, is_beyond
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
+from ocannl.program.types.dtypes import stored_dtype
 
 Sizes: TypeAlias = int | Sequence[int]
 

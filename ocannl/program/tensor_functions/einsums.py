@@ -9,8 +9,8 @@ from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 from ocannl.dialects.shapes.spec import Spec
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
-from ocannl.program.checks import integer
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, check_spec
 from ocannl.program.location import here
 from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, by_spec

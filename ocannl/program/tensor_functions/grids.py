@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.expressions import spec_apply
-from ocannl.program.memory_axes import MemoryAxes
+from ocannl.program.memory.memory_axes import MemoryAxes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 

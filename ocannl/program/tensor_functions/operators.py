@@ -10,7 +10,7 @@ from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.program import expressions
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, bound_dims, pointwise
 from ocannl.program.tensor_functions.contraction_order import slot_names

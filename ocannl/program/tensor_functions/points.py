@@ -8,9 +8,9 @@ from typing import Any, TypeAlias, cast
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.kinds import KEEPS_TRUTHS
 from ocannl.dialects.scalar.terms import App, Const, Term
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import Number, is_truth, number
 from ocannl.program.arithmetic import Arithmetic
-from ocannl.program.errors import ArgumentError
-from ocannl.program.numbers import Number, is_truth, number
 
 
 class Point(Arithmetic["PointLike", "Point"]):

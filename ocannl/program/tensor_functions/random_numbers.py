@@ -18,17 +18,17 @@ from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
-from ocannl.program.casts import convert
-from ocannl.program.dtypes import float_element
-from ocannl.program.eager import is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.eager.recorder import is_eager
 from ocannl.program.expressions import SCALAR
-from ocannl.program.memory import add_data
+from ocannl.program.memory.added import add_data
 from ocannl.program.scopes import scoped
 from ocannl.program.seeds import Seed, default_seed
-from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor, pointwise
-from ocannl.program.traced_calls import CallAttr, next_call
+from ocannl.program.tracing.traced_calls import CallAttr, next_call
+from ocannl.program.types.casts import convert
+from ocannl.program.types.dtypes import float_element
+from ocannl.program.types.shapes import RowSizes, row_of
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
 

@@ -9,13 +9,13 @@ from math import prod
 
 from ocannl.dialects.ir.errors import ShapeError, SpecError
 from ocannl.dialects.shapes.shape import Dim, RowKind
-from ocannl.program.casts import floats
-from ocannl.program.checks import integer
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.expressions import spec_apply
 from ocannl.program.location import here
-from ocannl.program.memory_axes import MEMORY_ORDER, ONLY, MemoryAxes, Slot
+from ocannl.program.memory.memory_axes import MEMORY_ORDER, ONLY, MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.types.casts import floats
 from ocannl.program.values import Value
 
 TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[^\W\d]\w*|1)")

@@ -17,14 +17,14 @@ from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, RowKind
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
-from ocannl.program.checks import integer
-from ocannl.program.eager import RECORDER, is_eager
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.eager.recorder import RECORDER, is_eager
 from ocannl.program.expressions import apply, pointwise, positions, size_of
-from ocannl.program.floats import float_value
 from ocannl.program.location import here
-from ocannl.program.memory_axes import MemoryAxes, Slot
-from ocannl.program.padded_axes import note_reduction
+from ocannl.program.memory.memory_axes import MemoryAxes, Slot
+from ocannl.program.tracing.padded_axes import note_reduction
+from ocannl.program.types.floats import float_value
 from ocannl.program.values import OF_NOTHING, Value
 
 Axes: TypeAlias = RowKind | int | Sequence[int] | None

@@ -10,10 +10,10 @@ from ocannl.dialects.ir.errors import ShapeError, SpecError
 from ocannl.dialects.shapes.shape import Dim, RowKind
 from ocannl.dialects.shapes.spec import Fixed, Name
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.program.expressions import spec_apply
 from ocannl.program.location import here
-from ocannl.program.memory_axes import MEMORY_ORDER, ONLY, SPEC_ORDER, MemoryAxes, Slot
+from ocannl.program.memory.memory_axes import MEMORY_ORDER, ONLY, SPEC_ORDER, MemoryAxes, Slot
 from ocannl.program.values import Value
 
 Rows = dict[RowKind, list[int]]

@@ -11,13 +11,13 @@ from ocannl.dialects.scalar.precisions import BOOL, is_float
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.checks import integer
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.expressions import apply, convert, positions
-from ocannl.program.final_types import element_now
 from ocannl.program.tensor import Tensor, TensorLike
 from ocannl.program.tensor_functions.along_axis import Along
 from ocannl.program.tensor_functions.einsums import concat
+from ocannl.program.types.final_types import element_now
 from ocannl.program.values import Value
 
 SHORT = 32

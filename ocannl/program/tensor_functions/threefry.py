@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ocannl.dialects.scalar.threefry import KEY_PARITY
-from ocannl.program.casts import cast
-from ocannl.program.dtypes import bfloat16, is_integer, stored_dtype
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.leaves import data
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.tensor_functions.einsums import concat, einsum
+from ocannl.program.types.casts import cast
+from ocannl.program.types.dtypes import bfloat16, is_integer, stored_dtype
 
 # The rotations of even and of odd rounds.
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

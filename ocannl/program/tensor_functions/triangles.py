@@ -5,11 +5,11 @@ from __future__ import annotations
 from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.terms import App, Arg, Const
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.checks import integer
+from ocannl.program.arguments.checks import integer
 from ocannl.program.expressions import apply, positions
-from ocannl.program.final_types import element_now
-from ocannl.program.memory_axes import MemoryAxes
+from ocannl.program.memory.memory_axes import MemoryAxes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.types.final_types import element_now
 
 
 def tril(t: TensorLike, diagonal: int = 0) -> Tensor:

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import SupportsIndex
 
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import computing
-from ocannl.program.errors import ArgumentError
-from ocannl.program.stages import stage_text, view_statements
+from ocannl.program.module.stages import stage_text, view_statements
 from ocannl.program.values import Value, label_of
 from ocannl.program.why.placements import PlacementView
 from ocannl.viewer.show import Viewable

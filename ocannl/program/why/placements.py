@@ -15,8 +15,8 @@ from ocannl.passes.analysis.infer_placements.problem import Placements
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
 from ocannl.passes.texpr.partition.explain import chain, placement_text
 from ocannl.passes.texpr.partition.partition import Partition
-from ocannl.program.extract import extract
-from ocannl.program.mesh import latest_mesh
+from ocannl.program.meshes.mesh import latest_mesh
+from ocannl.program.module.extract import extract
 from ocannl.program.values import Value, label_of
 from ocannl.program.why.reasons import Line, Reasons
 

@@ -9,12 +9,12 @@ from ocannl.dialects.ir.errors import ShapeError, location_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, Row, RowKind, Shape
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
-from ocannl.program.checks import integer
-from ocannl.program.dtypes import dtype_of
-from ocannl.program.errors import ArgumentError, PositionError
-from ocannl.program.final_types import element_now, shape_now
-from ocannl.program.shape_view import ShapeView
+from ocannl.program.arguments.checks import integer
+from ocannl.program.arguments.errors import ArgumentError, PositionError
 from ocannl.program.tensor import Tensor
+from ocannl.program.types.dtypes import dtype_of
+from ocannl.program.types.final_types import element_now, shape_now
+from ocannl.program.types.shape_view import ShapeView
 from ocannl.program.values import Value, is_memory, label_of, operation_of, values_of
 from ocannl.program.why.placements import PlacementView
 from ocannl.program.why.reasons import Line, Reasons, given_by, lines_of, open_as_dots

@@ -21,7 +21,7 @@ from ocannl import nn, train
 from ocannl.dialects.ir.origins import at, name_of, origins, without_origins
 from ocannl.dialects.loops import LoadOp, NestOp
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 
 def check_all_stages(code: oc.Code, target: str) -> None:

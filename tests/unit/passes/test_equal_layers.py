@@ -24,7 +24,7 @@ from ocannl.passes.analysis.nests import functions, nodes, steps
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 PASSES = PIPELINES["cpu"]
 NAMES = [*(p.name for p in PASSES), "lower-loops-to-llvm"]

@@ -20,7 +20,7 @@ from ocannl.lowering.pipelines import PIPELINES, run_passes
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import all_steps, declaration, functions
 from ocannl.passes.texpr.fold_layers import fold_layers
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 PASSES = PIPELINES["cpu"]
 NAMES = [made.name for made in PASSES]

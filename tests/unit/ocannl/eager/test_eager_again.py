@@ -14,7 +14,7 @@ from support.tensors import Array
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.execute import eager_engine
-from ocannl.program.eager import RECORDER
+from ocannl.program.eager.recorder import RECORDER
 
 
 def stacked_norms() -> Any:

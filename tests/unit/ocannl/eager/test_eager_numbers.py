@@ -11,7 +11,7 @@ from support.tensors import Array
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.program.eager import Recorder
+from ocannl.program.eager.recorder import Recorder
 
 
 class TestNumbers:

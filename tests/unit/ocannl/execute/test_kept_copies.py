@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.execute.node import host_array
+from ocannl.execute.memory.node import host_array
 
 WIDTH, ROWS = 128, 4
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -12,7 +12,7 @@ from support.mesh_programs import POINTS, TARGETS, divided_positions, mlp, perce
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.lowering.pipelines import PIPELINES, module_text, run_passes
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 Values = Mapping[str, NDArray[Any]]
 

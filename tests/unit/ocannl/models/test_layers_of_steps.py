@@ -14,7 +14,7 @@ from ocannl.models.writing import Writer
 from ocannl.passes.analysis.nests import functions, steps
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 COMMON = {"vocab_size": 20}
 CONFIGS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from support.model_folders import GPT2, gpt2_weights, write_model
 
 import ocannl as oc
-from ocannl.execute.array_files import StoredArray
+from ocannl.execute.files.array_files import StoredArray
 from ocannl.models import loading
 
 Array = NDArray[Any]

@@ -16,8 +16,8 @@ from xdsl.ir import Operation
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.program.mistakes.recomputation import warn_of_recomputation
-from ocannl.program.needed import needed
-from ocannl.program.reads import reads_of, written_by
+from ocannl.program.module.needed import needed
+from ocannl.program.module.reads import reads_of, written_by
 from ocannl.program.values import Value, is_memory, value_of
 
 

@@ -19,7 +19,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.dialects import texpr
 from ocannl.dialects.shapes import spec, spec_parser
-from ocannl.program.needed import needed
+from ocannl.program.module.needed import needed
 
 RANDOM = settings(
     max_examples=12,

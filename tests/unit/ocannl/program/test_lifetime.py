@@ -18,11 +18,11 @@ from xdsl.ir import Operation
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.execute.node import Node
+from ocannl.execute.memory.node import Node
 from ocannl.execute.routine import Routine
 from ocannl.passes.texpr.infer_shapes.sites import Site, Trace
 from ocannl.passes.texpr.infer_shapes.tables import VarId
-from ocannl.program.errors import ArgumentError
+from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.values import Value
 
 pytestmark = pytest.mark.usefixtures("only_what_is_new")

@@ -7,7 +7,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 
 def program() -> tuple[oc.Tensor, oc.Tensor]:

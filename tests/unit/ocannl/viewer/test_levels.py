@@ -16,7 +16,7 @@ from ocannl.dialects.ir.text_printer import op_lines, op_text
 from ocannl.lowering.pipelines import PIPELINES, for_target
 from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescription
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 from ocannl.viewer.levels import Levels, read_levels
 
 HERE = __file__

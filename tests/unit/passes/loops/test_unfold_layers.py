@@ -35,7 +35,7 @@ from ocannl.passes.analysis.nests import (
 from ocannl.passes.loops.schedule.pack import copy_nest
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.interface import Interface
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.program import graph
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 from ocannl.program.values import Value, operation_of
 from ocannl.program.why.equal_proofs import EqualProofs
 from ocannl.program.why.shape_proofs import Inference, shape_by

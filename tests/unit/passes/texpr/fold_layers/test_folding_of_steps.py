@@ -13,7 +13,7 @@ from ocannl import nn, train
 from ocannl.lowering.pipelines import passes_until, run_passes
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 UPDATES: dict[str, Callable[[oc.Tensor], oc.Code]] = {
     "sgd": lambda loss: train.sgd_update(loss, learning_rate=0.1),

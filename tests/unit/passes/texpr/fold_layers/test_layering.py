@@ -17,7 +17,7 @@ from ocannl.dialects.texpr import CommentOp, TexprRoutineOp
 from ocannl.lowering.pipelines import PIPELINES, run_passes
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
 from ocannl.passes.texpr.fold_layers.layering import NO_LAYER, Layering, NumberedStatements
-from ocannl.program.extract import extract
+from ocannl.program.module.extract import extract
 
 PASSES = PIPELINES["cpu"]
 NAME = re.compile(r"(?:decoder\.)?layer(\d+)[._](.*)")

@@ -15,7 +15,7 @@ from support.placed_programs import Placed
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.dialects.shapes.shape import RowKind
-from ocannl.program.sharding import Shard
+from ocannl.program.meshes.sharding import Shard
 
 MESHES: tuple[dict[str, int], ...] = (
     {"data": 1},

@@ -1,0 +1,1 @@
+"""Files of arrays and of the state of programs."""

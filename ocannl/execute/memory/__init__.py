@@ -1,0 +1,1 @@
+"""Memory on devices: nodes, tensors, and what is shared with other libraries."""

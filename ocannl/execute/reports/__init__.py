@@ -1,0 +1,1 @@
+"""Reports of compiled routines and their runs: tables, texts, traces and timelines."""

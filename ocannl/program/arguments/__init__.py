@@ -1,0 +1,1 @@
+"""Arguments that users give: arrays, numbers, trees of them, and their errors."""

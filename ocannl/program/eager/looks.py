@@ -1,0 +1,59 @@
+"""The present value of a tensor where it is looked at; in eager mode also by `print`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ocannl.dialects import texpr
+from ocannl.dialects.texpr.scan import ScanOp
+from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.eager.present_value import PresentValue
+from ocannl.program.eager.recorder import ENGINE, is_eager
+from ocannl.program.module.needed import needed_for
+from ocannl.program.tracing.retracing import is_tracing
+from ocannl.program.values import Value, label_of, values_of
+
+
+class Looks(PresentValue, ABC):
+    """A tensor, of the value that `_value` gives."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _value(self) -> Value: ...
+
+    def _look(self) -> NDArray[Any]:
+        if is_eager():
+            return ENGINE.only.look(self._value())
+        if is_tracing() and _is_written(self._value()):
+            raise self._without_value("the function is traced")
+        return super()._look()
+
+    def __str__(self) -> str:
+        return str(self.numpy()) if is_eager() else repr(self)
+
+    def __format__(self, spec: str) -> str:
+        """The text of the tensor, or of its one number by a format, as `f"{loss:.3f}"`."""
+        if spec:
+            return format(self.item(), spec)
+        return format(self.numpy()) if is_eager() else super().__format__(spec)
+
+
+def _is_written(value: Value) -> bool:
+    """Whether a value depends on memory that routines write: one of now would stay in the program."""
+    return any(
+        isinstance(op, texpr.MemoryOp) and not isinstance(op, texpr.DataOp) for op in needed_for([value])
+    )
+
+
+def not_iterated(value: Value) -> ArgumentError:
+    """The error for a loop over the parts of a tensor whose value is not there."""
+    of_scan = any(isinstance(each.op, ScanOp) for each in (value, *values_of(value.op)))
+    states = "; a block gives its last states, too, with states=True" if of_scan else ""
+    return ArgumentError(
+        f"`{label_of(value)}` cannot be iterated while the program is being built: "
+        f"`[t[i] for i in range(len(t))]` are its parts, and `t.numpy()` is its present value{states}"
+    )

@@ -1,0 +1,1 @@
+"""Functions that are traced several times: the memory and random numbers that their traces share."""

@@ -1,0 +1,1 @@
+"""Element types and shapes of tensors, as users give and see them."""
