@@ -31,6 +31,7 @@ from ocannl.passes.loops.online_softmax.reciprocals import keep_reciprocals
 from ocannl.passes.loops.online_softmax.recognize import Softmax, has_features, recognize
 from ocannl.passes.loops.online_softmax.row_products import shorten
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests, find_score_nests
+from ocannl.passes.loops.online_softmax.steps import StepOrder
 from ocannl.passes.loops.online_softmax.wide_scores import widen_scores
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 
@@ -50,22 +51,23 @@ NEAR = 1 / 2
 def softmaxes(func: FuncOp) -> list[Softmax]:
     """The softmaxes that are certain, and of which only sums leave a few nests."""
     maxima = [op for nest in nests(func) for op in nest.body.block.ops if isinstance(op, ReduceOp)]
-    found = [softmax_of(func, reduction) for reduction in maxima if reduction.accum.data == "max"]
+    order = StepOrder(func)
+    found = [softmax_of(order, reduction) for reduction in maxima if reduction.accum.data == "max"]
     return [softmax for softmax in found if softmax is not None]
 
 
-def softmax_of(func: FuncOp, maximum: ReduceOp) -> Softmax | None:
+def softmax_of(order: StepOrder, maximum: ReduceOp) -> Softmax | None:
     """The softmax that begins with a maximum over keys."""
-    found = scores_of(func, maximum) if len(maximum.space.data) == 1 else None
-    return None if found is None else recognize(func, found)
+    found = scores_of(order, maximum) if len(maximum.space.data) == 1 else None
+    return None if found is None else recognize(order, found)
 
 
-def scores_of(func: FuncOp, reduction: ReduceOp) -> ScoreNests | None:
+def scores_of(order: StepOrder, reduction: ReduceOp) -> ScoreNests | None:
     """The nests around what a maximum reduces."""
     (key,) = reduction.space.names
     loads = [op for op in reduction.body.block.ops if isinstance(op, LoadOp)]
     along = [op for op in loads if any(index.variable == key for index in op.indices.data)]
-    return find_score_nests(func, along[0], key) if len(along) == 1 else None
+    return find_score_nests(order, along[0], key) if len(along) == 1 else None
 
 
 def blocks_of(func: FuncOp, softmax: Softmax, target: TargetDescription) -> BlockSpace | None:
@@ -136,7 +138,7 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
     if any(place(func, softmax, sums) is None for sums in all_sums(softmax, kernels)):
         return False
     while shorten(softmax):
-        again = softmax_of(func, softmax.maximum.reductions[0])
+        again = softmax_of(StepOrder(func), softmax.maximum.reductions[0])
         assert again is not None
         softmax = again
     if not in_order(func, softmax, all_sums(softmax, kernels)):

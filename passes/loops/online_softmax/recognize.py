@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp
-from ocannl.passes.analysis.nests import all_steps, names_in
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
+from ocannl.passes.analysis.nests import Step, names_in
 from ocannl.passes.analysis.patterns.sums import is_float_sum
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests
-from ocannl.passes.loops.online_softmax.steps import reads_of, writes_of
+from ocannl.passes.loops.online_softmax.steps import StepOrder, reads_of, writes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Softmax:
     levels: list[list[ScoreNest]] = field(default_factory=list[list[ScoreNest]])
 
 
-def recognize(func: FuncOp, nests: ScoreNests) -> Softmax | None:
+def recognize(order: StepOrder, nests: ScoreNests) -> Softmax | None:
     """The softmax that some nests compute; None where they are not certain to."""
     maxima = [m for m in nests.members if m.kind is Kind.ROWS and m.reductions[0].accum.data == "max"]
     if len(maxima) != 1 or maxima[0].stores[0].value is not maxima[0].reductions[0].result:
@@ -67,7 +68,7 @@ def recognize(func: FuncOp, nests: ScoreNests) -> Softmax | None:
     if exponential is None:
         return None
     softmax = Softmax(nests, maxima[0], exponential)
-    Sorter(softmax).run(func)
+    Sorter(softmax).run(order)
     return softmax if any(has_features(member) for member in softmax.sums) else None
 
 
@@ -116,22 +117,36 @@ class Sorter:
         self.level: dict[SSAValue, int] = {}
         """The first level at which what depends on the softmax is known."""
 
-    def run(self, func: FuncOp) -> None:
+    def run(self, order: StepOrder) -> None:
+        """Goes through the nests, and the steps that read what depends on the softmax, in program order."""
         levels: dict[int, list[ScoreNest]] = {}
-        for step in all_steps(func):
-            member = self.of_nest.get(step) if isinstance(step, NestOp) else None
-            if member is None:
-                needed = max([self.level.get(node, 0) for node in reads_of(step)], default=0)
-                if needed:
-                    self.level |= dict.fromkeys(writes_of(step), needed)
-            elif not self.take(member):
-                needed = max([1, *(self.level.get(op.node, 0) for op in member.loads)])
-                if member.kind is Kind.POINTS:
-                    self.level |= dict.fromkeys(member.written, needed)
-                else:
-                    levels.setdefault(needed, []).append(member)
-                    self.level |= dict.fromkeys(member.written, needed + 1)
+        waiting = [order.positions[nest] for nest in self.of_nest]
+        heapify(waiting)
+        seen, last = -1, max(waiting)
+        while waiting:
+            if (at := heappop(waiting)) == seen:
+                continue
+            seen, known = at, len(self.level)
+            self.sort(order.steps[at], levels)
+            for node in [*self.level][known:]:
+                for reader in order.readers(node):
+                    if at < reader <= last:
+                        heappush(waiting, reader)
         self.softmax.levels = [levels[level] for level in sorted(levels)]
+
+    def sort(self, step: Step, levels: dict[int, list[ScoreNest]]) -> None:
+        member = self.of_nest.get(step) if isinstance(step, NestOp) else None
+        if member is None:
+            needed = max([self.level.get(node, 0) for node in reads_of(step)], default=0)
+            if needed:
+                self.level |= dict.fromkeys(writes_of(step), needed)
+        elif not self.take(member):
+            needed = max([1, *(self.level.get(op.node, 0) for op in member.loads)])
+            if member.kind is Kind.POINTS:
+                self.level |= dict.fromkeys(member.written, needed)
+            else:
+                levels.setdefault(needed, []).append(member)
+                self.level |= dict.fromkeys(member.written, needed + 1)
 
     def take(self, member: ScoreNest) -> bool:
         """Whether a nest can run with the running maximum; it is noted how."""

@@ -11,8 +11,9 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.index.memref import memref_shape
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.nests import accesses, names_in, node_mode, operations, used_nodes, variable_sizes
+from ocannl.passes.loops.online_softmax.steps import StepOrder
 
 
 class Kind(Enum):
@@ -79,22 +80,23 @@ class ScoreNests:
         return memref_shape(self.wide[0])
 
 
-def find_score_nests(func: FuncOp, scores: LoadOp, key: str) -> ScoreNests | None:
+def find_score_nests(order: StepOrder, scores: LoadOp, key: str) -> ScoreNests | None:
     """The nests that touch the same arrays as a load that a maximum over the variable `key` reduces, if all
     run over these in the same way.
     """
     axes = [axis for axis, index in enumerate(scores.indices.data) if index.variable == key]
     if len(axes) != 1 or node_mode(scores.node) != "local":
         return None
-    wide, nests = touching(func, scores.node)
-    found = [score_nest(op, wide) for op in func.body.block.ops if isinstance(op, NestOp) and op in nests]
+    wide, nests = touching(order, scores.node)
+    own = sorted([op for op in nests if isinstance(op, NestOp)], key=lambda nest: order.positions[nest])
+    found = [score_nest(nest, wide) for nest in own]
     members = [member for member in found if member is not None]
     together = ScoreNests(list(wide), members, axes[0])
     fits = len(members) == len(nests) and choose_axes(together)
     return together if fits and all(set_kind(member, together) for member in members) else None
 
 
-def touching(func: FuncOp, scores: SSAValue) -> tuple[dict[SSAValue, None], set[Operation]]:
+def touching(order: StepOrder, scores: SSAValue) -> tuple[dict[SSAValue, None], set[Operation]]:
     """The local arrays of the same shape that nests touch together, directly or through others, and what
     touches them.
     """
@@ -102,7 +104,7 @@ def touching(func: FuncOp, scores: SSAValue) -> tuple[dict[SSAValue, None], set[
     waiting = [scores]
     while waiting:
         for use in waiting.pop().uses:
-            step = step_around(use.operation, func)
+            step = order.step_around(use.operation)
             if step in nests:
                 continue
             nests.add(step)
@@ -111,14 +113,6 @@ def touching(func: FuncOp, scores: SSAValue) -> tuple[dict[SSAValue, None], set[
             waiting += [node for node in alike if node not in wide]
             wide |= dict.fromkeys(alike)
     return wide, nests
-
-
-def step_around(op: Operation, func: FuncOp) -> Operation:
-    while op.parent_op() is not func:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
 
 
 def score_nest(nest: NestOp, wide: Iterable[SSAValue]) -> ScoreNest | None:

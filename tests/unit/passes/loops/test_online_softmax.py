@@ -30,6 +30,7 @@ from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.passes.loops.online_softmax import online_softmax
 from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
+from ocannl.passes.loops.online_softmax.recognize import Sorter
 
 
 def text_before(code: oc.Code) -> str:
@@ -197,3 +198,22 @@ def test_long_causal_attention_runs(threads: int, monkeypatch: pytest.MonkeyPatc
         expected = reference(*(x[0, :, head] for x in (q, k, v, gradient)))
         for node, right in zip((y, *(p.grad for p in leaves)), expected, strict=True):
             np.testing.assert_allclose(np.asarray(ctx[node])[0, :, head], right, rtol=1e-3, atol=1e-5)
+
+
+def test_each_softmax_looks_at_its_own_steps(monkeypatch: pytest.MonkeyPatch):
+    """So what several take together grows with their number, not with its square."""
+    seen: list[object] = []
+    sort = Sorter.sort
+    monkeypatch.setattr(
+        Sorter, "sort", lambda self, step, levels: seen.append(step) or sort(self, step, levels)
+    )
+
+    def looks(number: int) -> int:
+        seen.clear()
+        q = leaf("q", numbers(1, 64, 1, 8, seed=1))
+        for _ in range(number):
+            q = nn.dot_product_attention(q, q, q)
+        applied(text_before(oc.forward(q.named("y"))))
+        return len(seen)
+
+    assert looks(3) == 3 * looks(1) > 0
