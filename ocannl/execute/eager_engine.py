@@ -42,8 +42,8 @@ from ocannl.program.values import Value, is_memory, memory_key, values_of
 MOST_ROUTINES = 256
 """In a context, the least recently used one goes."""
 MOST_MEMORIES, MOST_BYTES = 100, 1 << 27
-"""Parameters and data that are new, and their bytes, after which what was done is forgotten: what depends on
-memory that is gone would keep it.
+"""Parameters and data that are new, and their bytes, after which what was done is forgotten, if they are most
+of what there is: what depends on memory that is gone would keep it.
 """
 LONGEST = 50
 """Operations of an expression that stays one where it is looked at and has no derivative."""
@@ -79,8 +79,8 @@ class EagerEngine:
         self._firsts = WeakKeyDictionary[Value, ref[Value]]()
         """The first that were looked at of equal expressions, by all that were."""
         self._long = WeakKeyDictionary[Value, bool]()
-        self._seen = WeakSet[Value]()
-        """Parameters and data that were used."""
+        self._sizes = WeakKeyDictionary[Value, int]()
+        """The bytes of parameters and data that were used."""
         self._new: list[int] = []
         """The bytes of those that are new since something was forgotten."""
 
@@ -224,17 +224,32 @@ class EagerEngine:
         for key in missing:
             if key[1]:
                 context[_memory(key)] = 0.0
-        self._count(context, [value for value, _ in keys if value not in self._seen])
+        self._count(context, [value for value, _ in keys if value not in self._sizes])
 
     def _count(self, context: Context, memories: Sequence[Value]) -> None:
-        """Counts memory that is new, and forgets what was done where there is much of it."""
-        self._seen.update(memories)
-        self._new += [_bytes(context, value) for value in memories]
-        if len(self._new) > MOST_MEMORIES or sum(self._new) > MOST_BYTES:
-            self._new.clear()
-            RECORDER.forget()
-            for routines in list(self._routines.values()):
-                routines.clear()
+        """Counts memory that is new, and forgets what was done where that is much, and most of what there is:
+        a loop that uses more than that would be compiled again each time.
+        """
+        if not memories:
+            return
+        new = {value: _bytes(context, value) for value in memories}
+        self._sizes.update(new)
+        self._new += new.values()
+        is_many = len(self._new) > max(MOST_MEMORIES, len(self._sizes) // 2)
+        if is_many or sum(self._new) > max(MOST_BYTES, self._bytes_used() // 2):
+            self.forget()
+
+    def _bytes_used(self) -> int:
+        """Those of parameters and data that are still there; other threads may add some meanwhile."""
+        there = [value for known in self._sizes.keyrefs() if (value := known()) is not None]
+        return sum(self._sizes.get(value, 0) for value in there)
+
+    def forget(self) -> None:
+        """Forgets what was done, with all routines for it."""
+        self._new.clear()
+        RECORDER.forget()
+        for routines in list(self._routines.values()):
+            routines.clear()
 
     def settle(self, keys: Iterable[Key], context: Context) -> None:
         """Computes what living expressions read in memory that is about to be written."""

@@ -54,6 +54,8 @@ class _Living(ref[Any]):
     """Where its value is: the context that was the default when it was made."""
 
 
+_Turn: TypeAlias = tuple[int, int]
+"""How often things were forgotten before data were made, as a negative number, and the number of the data."""
 Resolve: TypeAlias = Callable[[DimTerm], DimTerm]
 """Gives what is known of a dimension."""
 
@@ -98,10 +100,10 @@ class Recorder:
         """The data that values depend on and that can be replaced."""
         self.living: dict[int, _Living] = {}
         self.statements: dict[int, _Living] = {}
-        self.places: dict[Value, tuple[Any, int]] = {}
-        """Data that can be replaced: their type, where they came from, and their number."""
-        self.free: dict[Any, list[tuple[int, Value]]] = {}
-        """Heaps by type and number of data that nothing depended on when they came there."""
+        self.places: dict[Value, tuple[Any, _Turn]] = {}
+        """Data that can be replaced: their type and label, and when it is their turn."""
+        self.free: dict[Any, list[tuple[_Turn, Value]]] = {}
+        """Heaps by type and label of data that nothing depended on when they came there."""
         self.queued: set[Value] = set()
         """The data in these heaps."""
         self.users: dict[Value, int] = {}
@@ -109,6 +111,7 @@ class Recorder:
         self.given: dict[Value, int] = {}
         """Data since a thread ran something: what it builds may depend on them, and has no handle yet."""
         self._numbers = count()
+        self._times_forgotten = 0
 
     def reads_of(self, value: Value) -> frozenset[Key]:
         """The memory that a value reads; noted in eager mode alone, which knows the value anyway."""
@@ -143,7 +146,7 @@ class Recorder:
     def remember(self, seen: Seen, value: Value) -> None:
         """Notes the value of an operation that was not known."""
         if len(self.known) >= MOST_KNOWN:
-            self.forget()
+            ENGINE.only.forget()
         self.known.setdefault(seen.key, []).append((value, seen.dims))
         self.dims.update([dim for dim in seen.dims if isinstance(dim, DimVar)])
         for row in tensor_type(value).shape.data:
@@ -171,6 +174,7 @@ class Recorder:
         for value in list(filter(self.is_free, list(self.places))):
             del self.places[value], self.users[value]
         self.free, self.queued = {}, set()
+        self._times_forgotten += 1
 
     def _attribute(self, attribute: Attribute, dims: list[DimTerm], resolve: Resolve) -> Any:
         """An attribute. Its dimensions stand apart from the key, as more is known of them later."""
@@ -275,14 +279,21 @@ class Recorder:
     # Data.
 
     def free_place(self, kind: Any) -> Value | None:
-        """Data of a kind that nothing depends on: the oldest, so that what is done again finds its own."""
+        """Data of a kind that nothing depends on: the oldest, so that what is done again finds its own. Those
+        of what was forgotten are the last, as they may come back in the midst of a loop.
+        """
         heap = self.free.get(kind, [])
         while heap:
-            _, value = heappop(heap)
+            turn, value = heappop(heap)
             self.queued.discard(value)
             if self.is_free(value):
+                if turn[0] != -self._times_forgotten:
+                    self.places[value] = kind, self._next_turn()
                 return value
         return None
+
+    def _next_turn(self) -> _Turn:
+        return -self._times_forgotten, next(self._numbers)
 
     def is_free(self, value: Value) -> bool:
         return self.users.get(value) == 0 and value not in self.given
@@ -291,8 +302,8 @@ class Recorder:
         """Has data found if nothing depends on them."""
         if value in self.places and value not in self.queued and self.is_free(value):
             self.queued.add(value)
-            kind, number = self.places[value]
-            heappush(self.free.setdefault(kind, []), (number, value))
+            kind, turn = self.places[value]
+            heappush(self.free.setdefault(kind, []), (turn, value))
 
     def give(self, value: Value) -> None:
         """Keeps data until this thread runs something."""
@@ -307,7 +318,7 @@ class Recorder:
 
     def add_place(self, kind: Any, value: Value) -> None:
         """Makes data replaceable, once they were given and no handle depends on them."""
-        self.places[value] = kind, next(self._numbers)
+        self.places[value] = kind, self._next_turn()
         self.users[value] = 0
 
 
@@ -417,6 +428,10 @@ class Engine(Protocol):
 
     def data(self, contents: NDArray[Any], type: TensorType, label: str) -> Value:
         """Data with some contents, in the place of others that nobody uses if there are such."""
+        ...
+
+    def forget(self) -> None:
+        """Forgets what was done, with all routines for it."""
         ...
 
 

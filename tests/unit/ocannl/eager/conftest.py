@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 
 import ocannl as oc
+from ocannl.execute.eager_engine import EagerEngine
+from ocannl.program.eager.recorder import ENGINE
 
 
 @pytest.fixture(autouse=True)
-def context() -> Generator[oc.Context]:
-    """Eager mode in a context of its own."""
+def context(monkeypatch: pytest.MonkeyPatch) -> Generator[oc.Context]:
+    """Eager mode in a context of its own, with nothing done before."""
+    monkeypatch.setattr(ENGINE, "made", EagerEngine())
+    ENGINE.only.forget()
     with oc.Context.cpu(threads=1) as ctx, oc.eager():
         yield ctx
 

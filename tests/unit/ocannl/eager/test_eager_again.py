@@ -14,7 +14,7 @@ from support.tensors import Array
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.execute import eager_engine
-from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.recorder import ENGINE, RECORDER
 
 
 def stacked_norms() -> Any:
@@ -267,3 +267,27 @@ class TestAgain:
         del w, x, loss
         gc.collect()
         assert sum(value() is not None for value in made) <= 2
+
+    def test_loops_of_much_memory_compile_once(self, monkeypatch: pytest.MonkeyPatch, compiled: list[str]):
+        """Nothing that a loop uses is forgotten again and again, however much it is."""
+        monkeypatch.setattr(eager_engine, "MOST_MEMORIES", 2)
+        weights = [oc.param(f"w{k}", float(k), output=[]) for k in range(4)]
+        for step in range(1, 10):
+            parts = [weight / step for weight in weights]
+            assert sum(parts).numpy() == pytest.approx(6 / step)
+            if step == 7:
+                compiled.clear()
+        assert compiled == []
+
+    def test_data_of_what_was_forgotten_come_last(self, compiled: list[str]):
+        """They may come back in the midst of a loop, which has its own by then."""
+        held = [oc.data(np.ones(2)) for _ in range(2)]
+        (held[0] + held[1]).numpy()
+        ENGINE.only.forget()
+        for step in range(6):
+            x = oc.data(np.full(2, float(step)))
+            assert (x * 2.0).numpy()[0] == 2 * step
+            if step == 3:
+                compiled.clear()
+                held.clear()
+        assert compiled == []
