@@ -25,8 +25,9 @@ from ocannl.passes.analysis.targets.target import TargetDescription
 WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 36, 32
 # The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
 FEW_OPERATIONS = 4
-# The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
-TRANSPOSED = 8
+# The edge of a small tile that is transposed in registers; a larger one fills whole vectors, of which there
+# are at most so many times as many as registers.
+TRANSPOSED, MOST_WAITING = 8, 2
 # Accumulators enough to keep the multipliers busy; more of them cost code. In products of matrices, whose sum
 # is one loop, they save loads where a row has several vectors.
 ACCUMULATORS, OF_PRODUCT = 16, 24
@@ -155,8 +156,9 @@ class Chooser:
             for rows in self.rows(lanes):
                 yield Schedule(rows=rows, lanes=lanes)
         for rows, lanes in itertools.permutations(self.facts.space, 2):
-            for edge in filter(self.has_registers, (TRANSPOSED, self.elements)):
-                if self.crosses(rows, lanes, edge) and self.is_apart(rows, lanes):
+            for edge in (TRANSPOSED, self.elements):
+                crossing = self.crossing(rows, lanes, edge)
+                if crossing and self.has_registers(edge, crossing) and self.is_apart(rows, lanes):
                     yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
 
     def transposes(self) -> bool:
@@ -166,10 +168,13 @@ class Chooser:
         is_copy = len(accesses) == 2 and self.dominant is None and not any(a.scattered for a in accesses)
         return is_copy and len(along) == 2 and all(sizes[name] >= TRANSPOSED for name in along)
 
-    def has_registers(self, edge: int) -> bool:
-        """Whether a reduction has registers for the accumulators of a square tile."""
-        accumulators = edge * max(1, edge // self.elements)
-        return self.dominant is None or accumulators <= self.target.accumulators
+    def has_registers(self, edge: int, crossing: int) -> bool:
+        """Whether a reduction has registers for the accumulators of a square tile. Without one, operands that
+        are transposed may be stored until they are used, but few of them.
+        """
+        if self.dominant is not None:
+            return edge * max(1, edge // self.elements) <= self.target.accumulators
+        return edge <= TRANSPOSED or crossing * edge <= MOST_WAITING * self.target.vector_registers
 
     def lanes(self) -> Iterator[tuple[str, int]]:
         spaces = self.facts.space | self.reduced
@@ -295,13 +300,13 @@ class Chooser:
         """Whether points that differ only in these loops never store to the same cell."""
         return not self.in_turn or not self.nest.clashes(name for loop in loops for name in loop.split("*"))
 
-    def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:
-        """Whether an access is contiguous along the rows only, so that square tiles are transposed in
+    def crossing(self, row_name: str, lane_name: str, edge: int) -> int:
+        """How many accesses are contiguous along the rows only, so that square tiles are transposed in
         registers.
         """
         if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
-            return False
-        return any(
+            return 0
+        return sum(
             access.strides.get(row_name) == 1
             and access.strides.get(lane_name, 0) > 1
             and access.scattered.isdisjoint((row_name, lane_name))

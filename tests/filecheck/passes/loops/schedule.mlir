@@ -218,6 +218,8 @@ loops.func @pointwise {
   %x = assign.node "x" on_device : memref<64x512xf32>
   %y = assign.node "y" on_device : memref<64x512xf32>
   %t = assign.node "t" on_device : memref<512x64xf32>
+  %m = assign.node "m" on_device : memref<5x64x512xf32>
+  %u = assign.node "u" on_device : memref<5x512x64xf32>
   loops.nest "scaled" (j = 512, i = 64) {
     %c = arith.constant 2.0 : f32
     %v = loops.load %x[i, j]
@@ -232,6 +234,18 @@ loops.func @pointwise {
     %v = loops.load %x[i, j]
     loops.store %v, %t[j, i]
   }
+  loops.nest "transposed, of five planes" (i = 64, j = 512) {
+    %v0 = loops.load %m[0, i, j]
+    %v1 = loops.load %m[1, i, j]
+    %v2 = loops.load %m[2, i, j]
+    %v3 = loops.load %m[3, i, j]
+    %v4 = loops.load %m[4, i, j]
+    loops.store %v0, %u[0, j, i]
+    loops.store %v1, %u[1, j, i]
+    loops.store %v2, %u[2, j, i]
+    loops.store %v3, %u[3, j, i]
+    loops.store %v4, %u[4, j, i]
+  }
   loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
     %v = loops.load %x[i, j]
     loops.store %v, %t[j, i]
@@ -245,6 +259,7 @@ loops.func @pointwise {
 // CHECK: loops.nest "scaled" (j = 512, i = 64) schedule <merged = (i*j), order = (i*j), lanes = i*j : {{16|32|64}}> {
 // CHECK: loops.nest "transposed" (i = 64, j = 512) schedule <order = (j, i), rows = {{.}} : 16, lanes = {{.}} : 16> {
 // CHECK: loops.nest "transposed, but for some" (i = 63, j = 500) schedule <order = (j, i), rows = {{.}} : 8, lanes = {{.}} : 8> {
+// CHECK: loops.nest "transposed, of five planes" (i = 64, j = 512) schedule <order = (j, i), {{.*}}rows = {{.}} : 8, lanes = {{.}} : 8> {
 // CHECK: loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
 // CHECK: loops.nest "one" () {
 
