@@ -22,8 +22,8 @@ STARTED_NEST, STARTED_CONTRACTION = 30.0, 400.0
 
 @dataclass(frozen=True, slots=True)
 class AccessFootprint:
-    """An access: its index map, its strides in bytes along the variables, and the bytes that it touches at
-    one point.
+    """An access: its index map, its strides in bytes along the variables, the bytes that it touches at one
+    point, and at most: those of its node.
 
     An access at positions that are found at run time may touch everything along their axes.
     """
@@ -32,8 +32,7 @@ class AccessFootprint:
     strides: dict[str, int]
     bytes: int
     is_reduced: bool
-    most: float = math.inf
-    """The bytes of the node, where positions are found at run time."""
+    most: int
 
     @staticmethod
     def of(op: LoadOp | StoreOp, reduced: set[str]) -> AccessFootprint:
@@ -42,7 +41,7 @@ class AccessFootprint:
         found = position_sizes(op) if op.positions else {}
         # Where the array has no elements, it has no strides.
         reach = sum(strides.pop(name, 0) * (size - 1) for name, size in found.items())
-        most = element * math.prod(memref_shape(op.node)) if found else math.inf
+        most = element * math.prod(memref_shape(op.node))
         is_reduced = not names_in(indices).isdisjoint(reduced)
         return AccessFootprint(indices, strides, element + reach, is_reduced, most)
 
@@ -59,8 +58,7 @@ class AccessFootprint:
 
     def size(self, extents: Mapping[str, int]) -> int:
         """The bytes touched while variables run over the given extents."""
-        touched = self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
-        return touched if touched <= self.most else int(self.most)
+        return min(self.most, self.bytes * math.prod([extents.get(name, 1) for name in self.strides]))
 
 
 @dataclass

@@ -52,14 +52,18 @@ class Member:
         summed = self.view.summed
         return summed is not None and any(self.variables[row] in summed.space.names for row in rows)
 
-    def added_up(self, blocks: Mapping[str, int]) -> float:
-        """The cycles that it takes to add the partial sums of a block of rows to the totals."""
+    def added_up(self, blocks: Mapping[str, int], near: int) -> float:
+        """The cycles that it takes to add the partial sums of a block of rows, the outermost first, to the
+        totals; those of a sum that is no contraction count where the totals between two blocks of the same
+        ones, with what is rounded off, take more than so many bytes.
+        """
         if not self.sums_along(blocks):
             return 0.0
-        extents = self.extents(blocks)
-        return sum(
-            FAR * place.size(extents) / LINE for node in self.view.written for place in self.view.places[node]
-        )
+        summed = next(place for place, row in enumerate(blocks) if self.sums_along((row,)))
+        between = self.extents(dict(list(blocks.items())[:summed]))
+        extents, least = self.extents(blocks), 0 if self.view.is_contraction else near // 2
+        totals = [place for node in self.view.written for place in self.view.places[node]]
+        return sum(FAR * place.size(extents) / LINE for place in totals if place.size(between) > least)
 
 
 @dataclass
@@ -220,7 +224,8 @@ class NestChain:
         runs = math.prod(size // blocks[row] for row, size in self.rows.items())
         if runs == 1 or not self._fits_near(target) or self._contracts_along_outermost(blocks):
             return float("-inf")
-        added = sum(member.added_up(blocks) for member in self.members if member.view.is_contraction)
+        ordered = {row: blocks[row] for row in self.ordered_rows()}
+        added = sum(member.added_up(ordered, target.l1_bytes // 2) for member in self.members)
         started = sum(member.view.started for member in self.members)
         total = self._streaming(target) - runs * added - runs * started
         for node, count in self.touched.items():

@@ -271,17 +271,12 @@ loops.func @two_sums {
 
 // -----
 
-// Of rows that are too wide for that, what adds to the sums is one nest, and loads a row once.
+// Rows that are too wide for that are read once for each sum: partial results would be loaded and stored for each of them.
 // CHECK-LABEL: loops.func @wide_sums
-// CHECK:         %[[S:.*]] = assign.node "s.partial"
-// CHECK:         %[[T:.*]] = assign.node "t.partial"
-// CHECK:         loops.group "s .. t" (b = 1024) {
-// CHECK-NEXT:      loops.nest "s.partial .. t.partial" (o = 40960) {
-// CHECK:             %[[X:.*]] = loops.load %x[b, o]
-// CHECK-NOT:         loops.load %x
-// CHECK:             loops.store %{{.*}}, %[[S]][o]
-// CHECK:             arith.addf %{{.*}}, %[[X]]
-// CHECK:             loops.store %{{.*}}, %[[T]][o]
+// CHECK:         loops.group "s" (b_block = 128) {
+// CHECK-NEXT:      loops.nest "s.partial" (o = 40960) {
+// CHECK:         loops.group "t" (b_block = 128) {
+// CHECK-NEXT:      loops.nest "t.partial" (o = 40960) {
 loops.func @wide_sums {
   %x = assign.node "x" constant because "data" : memref<1024x40960xf32>
   %s = assign.node "s" on_device because "computed by forward" : memref<40960xf32>
@@ -535,5 +530,23 @@ loops.func @one_position {
       loops.yield %3
     }
     loops.store %0, %s[h, t]
+  }
+}
+
+// -----
+
+// Windows that overlap touch no more than there is, which reading them in another order would not make up for.
+// CHECK-LABEL: loops.func @windows
+// CHECK-NOT:     loops.group
+// CHECK:         %{{.*}} = loops.reduce add (kh = 5, kw = 5) : f32 {
+loops.func @windows {
+  %x = assign.node "x" on_device : memref<116x116x64xf32>
+  %y = assign.node "y" on_device : memref<112x112x64xf32>
+  loops.nest "y" (oh = 112, ow = 112, o = 64) {
+    %0 = loops.reduce add (kh = 5, kw = 5) : f32 {
+      %1 = loops.load %x[-kh + oh + 4, -kw + ow + 4, o]
+      loops.yield %1
+    }
+    loops.store %0, %y[oh, ow, o]
   }
 }
