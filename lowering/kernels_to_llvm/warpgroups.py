@@ -54,11 +54,14 @@ class Matrix:
         rows, _ = memref_shape(self.array)[-2:]
         return (rows if self.is_turned else WARPS * ROWS) * SWIZZLED_BYTES
 
-    @property
-    def step_bytes(self) -> int:
-        """From a step of the depth to the next one."""
+    def start_of(self, step: int) -> int:
+        """The bytes before the part that a step of the depth multiplies."""
+        rows, _ = memref_shape(self.array)[-2:]
         depth = FRAGMENTS[type(element_type(self.array))].depth
-        return depth * (SWIZZLED_BYTES if self.is_turned else element_bytes(self.array))
+        if self.is_turned:
+            return step * depth * SWIZZLED_BYTES
+        part, inside = divmod(step * depth * element_bytes(self.array), SWIZZLED_BYTES)
+        return part * rows * SWIZZLED_BYTES + inside
 
     @property
     def fields(self) -> int:
@@ -167,9 +170,7 @@ def matrix_of(launch: LaunchOp, operand: SSAValue, deep: Linear, side: Linear) -
     matrix = Matrix(load, last == (deep, side))
     if element_type(load.node) == f32 and (matrix.is_turned or not is_rounded(launch, load.node)):
         return None
-    _, columns = memref_shape(load.node)[-2:]
-    is_whole = matrix.is_turned or columns * element_bytes(load.node) == SWIZZLED_BYTES
-    return matrix if is_whole else None
+    return matrix
 
 
 def described(b: FunctionBuilder, matrix: Matrix, start: str) -> str:
@@ -238,7 +239,7 @@ def instruction(found: WarpgroupProduct, before: int, left: str, count: int) -> 
 
 def moved(b: FunctionBuilder, matrix: Matrix, first: str, step: int) -> str:
     """The description of the part of a matrix that a step multiplies."""
-    units = step * matrix.step_bytes // UNIT
+    units = matrix.start_of(step) // UNIT
     return b.emit(f"add i64 {first}, {units}") if units else first
 
 

@@ -14,13 +14,13 @@ ROWS, KEYS, FEATURES, SCALE = 64, 48, 64, 0.125
 # One block of rows, and three of keys, of which a causal mask hides some elements.
 ATTENTION = """
 loops.func @attention {
-  %q = assign.node "q" constant because "data" : memref<64x64xbf16>
-  %k = assign.node "k" constant because "data" : memref<48x64xbf16>
-  %v = assign.node "v" constant because "data" : memref<48x64xbf16>
+  %q = assign.node "q" constant because "data" : memref<64xFEATURESxbf16>
+  %k = assign.node "k" constant because "data" : memref<48xFEATURESxbf16>
+  %v = assign.node "v" constant because "data" : memref<48xFEATURESxbf16>
   %most = assign.node "most" local because "partial results" : memref<64xf32>
   %sum = assign.node "sum" local because "partial results" : memref<64xf32>
-  %all = assign.node "all" local because "partial results" : memref<64x64xf32>
-  %y = assign.node "y" on_device because "computed by forward" : memref<64x64xf32>
+  %all = assign.node "all" local because "partial results" : memref<64xFEATURESxf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<64xFEATURESxf32>
   loops.nest "most reset" (i = 64) {
     %low = arith.constant 0xff800000 : f32
     loops.store %low, %most[i]
@@ -29,7 +29,7 @@ loops.func @attention {
     %zero = arith.constant 0.000000e+00 : f32
     loops.store %zero, %sum[i]
   }
-  loops.nest "all reset" (i = 64, d = 64) {
+  loops.nest "all reset" (i = 64, d = FEATURES) {
     %zero = arith.constant 0.000000e+00 : f32
     loops.store %zero, %all[i, d]
   }
@@ -43,7 +43,7 @@ loops.func @attention {
       %key = loops.index j + 16*block : i32
       %row = loops.index i : i32
       %sees = arith.cmpi sle, %key, %row : i32
-      %dot = loops.reduce add (d = 64) : f32 {
+      %dot = loops.reduce add (d = FEATURES) : f32 {
         %0 = loops.load %q[i, d]
         %1 = arith.extf %0 : bf16 to f32
         %2 = loops.load %k[j + 16*block, d]
@@ -97,7 +97,7 @@ loops.func @attention {
       %total = arith.addf %less, %new : f32
       loops.store %total, %sum[i]
     }
-    loops.nest "all" (i = 64, d = 64) {
+    loops.nest "all" (i = 64, d = FEATURES) {
       %new = loops.reduce add (j = 16) : f32 {
         %0 = loops.load %w[i, j]
         %1 = arith.extf %0 : bf16 to f32
@@ -113,20 +113,25 @@ loops.func @attention {
       loops.store %total, %all[i, d]
     }
   }
-  loops.nest "y" (i = 64, d = 64) {
+  loops.nest "y" (i = 64, d = FEATURES) {
     %0 = loops.load %all[i, d]
     %1 = loops.load %sum[i]
     %2 = arith.divf %0, %1 : f32
     loops.store %2, %y[i, d]
   }
 }
-""".replace("SCALE", str(SCALE))
+"""
 
 
-def operands() -> dict[str, Array]:
+def attention_text(features: int = FEATURES) -> str:
+    """The nests for heads of so many features."""
+    return ATTENTION.replace("SCALE", str(SCALE)).replace("FEATURES", str(features))
+
+
+def operands(features: int = FEATURES) -> dict[str, Array]:
     sizes = {"q": ROWS, "k": KEYS, "v": KEYS}
     arrays = {
-        name: numbers(size, FEATURES, seed=seed).astype(ml_dtypes.bfloat16)
+        name: numbers(size, features, seed=seed).astype(ml_dtypes.bfloat16)
         for seed, (name, size) in enumerate(sizes.items())
     }
-    return {**arrays, "y": np.zeros((ROWS, FEATURES), np.float32)}
+    return {**arrays, "y": np.zeros((ROWS, features), np.float32)}

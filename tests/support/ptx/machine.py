@@ -21,6 +21,8 @@ from support.ptx.order import distances
 from support.ptx.text import Address, Function, Instruction, Operand
 from support.ptx.warpgroups import Products, fence, run
 
+from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES
+
 Array: TypeAlias = NDArray[Any]
 
 # Threads that run at a time, in whole blocks.
@@ -103,6 +105,7 @@ class Machine:
             place = -(-place // alignment) * alignment
             self.numbers[name] = place
             place += -(-(size or dynamic_bytes) // 16) * 16
+        assert place <= MOST_SHARED_BYTES, "a block has more shared memory than there is"
         return place
 
     # Control.

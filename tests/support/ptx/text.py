@@ -87,7 +87,8 @@ def parsed(
     name: str, parameters: str, body: str, outside: dict[str, tuple[int, int]], calls: dict[str, Function]
 ) -> Function:
     body = re.sub(r"//.*", "", body)
-    shared = outside | arrays(body)
+    shared = {array: found for array, found in outside.items() if re.search(rf"\b{array}\b", body)}
+    shared |= arrays(body)
     function = Function(name, PARAMETER.findall(parameters), shared, calls)
     for statement in body.split(";"):
         statement = statement.lstrip("{} \t\n")  # of sequences of a call

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.attention import numbers
-from support.attention_kernel import ATTENTION, FEATURES, KEYS, ROWS, SCALE, operands
+from support.attention_kernel import KEYS, ROWS, SCALE, attention_text, operands
 from support.cuda_on_cpu import FakeDriver, install
 from support.nests import run_compiled
 from support.ptx.memory import Counts
@@ -31,19 +31,19 @@ def expected(arrays: dict[str, Array]) -> Array:
     return weights @ v / weights.sum(1, keepdims=True)
 
 
-@pytest.mark.parametrize("arch", ["sm_90a", "sm_90"])
-def test_as_ptx(arch: str):
+@pytest.mark.parametrize(("arch", "features"), [("sm_90a", 64), ("sm_90", 64), ("sm_90a", 128)])
+def test_as_ptx(arch: str, features: int):
     """Tiles come in bulk, swizzled, and sums go on from what was scaled; without bank conflicts."""
-    module = lowered(ATTENTION, tf32=False, warpgroups=arch == "sm_90a")
-    text, arrays = ptx_text(module, arch), operands()
-    assert text.count("wgmma.mma_async") == (2 * (4 + 1) if arch == "sm_90a" else 0)
+    module = lowered(attention_text(features), tf32=False, warpgroups=arch == "sm_90a")
+    text, arrays = ptx_text(module, arch), operands(features)
+    assert text.count("wgmma.mma_async") == (2 * (features // 16 + 1) if arch == "sm_90a" else 0)
     counts = run_ptx(text, arrays)
     assert not counts.conflicts(looped=True)
     np.testing.assert_allclose(arrays["y"], expected(arrays), rtol=0, atol=1e-2)
 
 
 def test_tiles_are_copied_in_bulk():
-    module = lowered(ATTENTION, tf32=False, warpgroups=True)
+    module = lowered(attention_text(), tf32=False, warpgroups=True)
     (launch,) = [op for op in module.walk() if isinstance(op, LaunchOp)]
     copies = [op for op in launch.walk() if isinstance(op, CopyOp)]
     assert len(copies) == 5
@@ -52,20 +52,21 @@ def test_tiles_are_copied_in_bulk():
 
 @pytest.mark.exhaustive
 def test_emulated():
-    module = lowered(ATTENTION, tf32=False, warpgroups=True)
+    module = lowered(attention_text(), tf32=False, warpgroups=True)
     arrays = operands()
     run_compiled(module, arrays, {}, emulation=Emulation(shuffle=2, check=True))
     np.testing.assert_allclose(arrays["y"], expected(arrays), rtol=0, atol=1e-2)
 
 
 @pytest.mark.exhaustive
-def test_gradients_as_ptx(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("features", [64, 128])
+def test_gradients_as_ptx(features: int, monkeypatch: pytest.MonkeyPatch):
     driver = FakeDriver()
     driver.capability, driver.counts = (9, 0), Counts()
     install(monkeypatch, driver)
 
     def found(ctx: oc.Context) -> tuple[oc.Routine, list[Array]]:
-        arrays = [numbers(1, 256, 1, FEATURES, seed=seed) for seed in range(4)]
+        arrays = [numbers(1, 256, 1, features, seed=seed) for seed in range(4)]
         q, k, v, g = (oc.data(array, axes="bboo", dtype=oc.bfloat16) for array in arrays)
         y = nn.dot_product_attention(q, k, v, nn.causal_mask())
         results = [y, *oc.vjp(y, [q, k, v], g)]
@@ -74,7 +75,7 @@ def test_gradients_as_ptx(monkeypatch: pytest.MonkeyPatch):
         return step, [np.asarray(ctx[result]).astype(np.float32) for result in results]
 
     step, here = found(oc.Context.cuda())
-    assert step.ptx().count("wgmma.mma_async") == 2 * (8 + 12 + 16)
+    assert step.ptx().count("wgmma.mma_async") == 2 * (features // 16 * 5 + 4 * 4)
     for left, right in zip(here, found(oc.Context.cpu(threads=1))[1], strict=True):
         np.testing.assert_allclose(left, right, rtol=0, atol=1e-2 * np.abs(right).max())
     assert not driver.counts.conflicts(looped=True)

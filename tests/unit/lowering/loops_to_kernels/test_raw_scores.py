@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.attention_kernel import ATTENTION, ROWS, SCALE, operands
+from support.attention_kernel import ROWS, SCALE, attention_text, operands
 from support.nests import run_compiled
 from support.tensor_core_kernels import lowered
 from xdsl.dialects import arith
@@ -26,7 +26,7 @@ HIDDEN, INFINITE = "-1.000000e+09", "0xff800000"
 
 def attention(scale: float, hidden: str) -> str:
     """Attention whose first row sees nothing, and the others what is before them."""
-    text = ATTENTION.replace(str(SCALE), str(scale)).replace(HIDDEN, hidden)
+    text = attention_text().replace(str(SCALE), str(scale)).replace(HIDDEN, hidden)
     return text.replace("arith.cmpi sle", "arith.cmpi slt")
 
 
