@@ -20,6 +20,7 @@ from ocannl.passes.analysis.infer_placements.problem import (
     Step,
     Way,
 )
+from ocannl.passes.analysis.infer_placements.propagation import Propagation
 from ocannl.passes.analysis.infer_placements.solver import ImpossiblePlacement, solve
 
 RANKS = 4
@@ -168,6 +169,25 @@ def test_memory_that_cannot_be_written_as_it_is_split():
     with pytest.raises(ImpossiblePlacement) as error:
         solve(Problem(RANKS, [tensor(), tensor(0, partial=False)], [scattered]))
     assert error.value.step == 0
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_steps_of_a_chain_are_looked_at_so_often_as_there_are(at: int, monkeypatch: pytest.MonkeyPatch):
+    """Also where only the placement at the end is given, which goes backward step by step."""
+    looks: list[int] = []
+    decide = Propagation._decide
+    monkeypatch.setattr(Propagation, "_decide", lambda self, *args: looks.append(1) or decide(self, *args))
+
+    def looks_at(length: int) -> int:
+        looks.clear()
+        values = [tensor() for _ in range(length + 1)]
+        values[at] = tensor(0)
+        steps = [pointwise((number,), number + 1) for number in range(length)]
+        assert solve(Problem(RANKS, values, steps)).splits == (0,) * (length + 1)
+        return len(looks)
+
+    few, more, many = map(looks_at, (10, 20, 30))
+    assert many - more == more - few > 0
 
 
 @st.composite
