@@ -78,7 +78,7 @@ def widened_operands(func: FuncOp, target: TargetDescription) -> Iterator[tuple[
     uses = Counter(node for step in steps for node in set(used_nodes(step)))
     writers = {node: step for step in steps for node in set(written_nodes(step))}
     for at, product in enumerate(steps):
-        if not isinstance(product, NestOp) or not is_product(product, target):
+        if not isinstance(product, NestOp) or not sums_up(product, target):
             continue
         for node in dict.fromkeys(used_nodes(product)):
             producer = writers.get(node)
@@ -95,12 +95,12 @@ def widened_operands(func: FuncOp, target: TargetDescription) -> Iterator[tuple[
                 break
 
 
-def is_product(nest: NestOp, target: TargetDescription) -> bool:
-    """Whether a nest is a contraction that no matrix unit computes."""
+def sums_up(nest: NestOp, target: TargetDescription) -> bool:
+    """Whether a nest sums up operands, on no matrix unit."""
     if nest.schedule is not None or nest.clashing or not all(variable_sizes(nest).values()):
         return False
     view = NestFootprint.of(nest)
-    return view.summed is not None and view.is_contraction and find_dot_product(nest, target) is None
+    return bool(view.places_reduced) and find_dot_product(nest, target) is None
 
 
 def widens(nest: NestOp, node: SSAValue) -> bool:

@@ -51,6 +51,9 @@ CHEAP = 6
 LONGEST_BODY = 32
 # A body up to this cost, that of a function of one array, is read from no memory that caches do not hold.
 ONE_FUNCTION = 48
+# So many numbers at least, each converted from an integer for so many points at most, are converted before:
+# their own nest has vectors of numbers where its reader has one number for a vector.
+CONVERTED, FEW_POINTS = 256, 64
 
 
 @dataclass(slots=True)
@@ -119,6 +122,8 @@ class LoadSite:
     anchor: Operation
     evaluations: int
     in_reduction: bool
+    is_scalar: bool
+    """Whether the value is the same along the innermost variable around the load."""
 
     @staticmethod
     def of(load: LoadOp, nest: NestOp) -> LoadSite:
@@ -128,6 +133,7 @@ class LoadSite:
         evaluations, in_reduction = 1, False
         inner: Operation = load
         parent = load.parent_op()
+        innermost = (parent if isinstance(parent, ReduceOp) else nest).space.names[-1:]
         while isinstance(parent, ReduceOp):
             if in_reduction or not names.isdisjoint(parent.space.names):
                 if not in_reduction:
@@ -139,11 +145,18 @@ class LoadSite:
             inner, parent = parent, parent.parent_op()
         if not in_reduction:
             anchor = inner
-        return LoadSite(load, anchor, evaluations * points(nest.space.data), in_reduction)
+        is_scalar = names.isdisjoint(innermost)
+        return LoadSite(load, anchor, evaluations * points(nest.space.data), in_reduction, is_scalar)
 
     def repeats(self, points: int) -> bool:
         """Whether a reduction would compute the value more than `points` times."""
         return self.in_reduction and self.evaluations > points
+
+    def converts_for_few(self, points: int) -> bool:
+        """Whether a value of so many points, if it is converted from integers, is converted in vectors before
+        rather than alone at each of these.
+        """
+        return self.is_scalar and points >= CONVERTED and points < self.evaluations <= FEW_POINTS * points
 
 
 def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp, large: int = 0) -> bool:
@@ -161,6 +174,8 @@ def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp, large: int
     if cost.reduction_work:
         return _takes_reduction(definition, site, nest) and not multiplied
     if site.repeats(points(definition.nest.space.data)):
+        return False
+    if cost.converts and not large and site.converts_for_few(points(definition.nest.space.data)):
         return False
     if cost.operations <= CHEAP:
         # Reading the operands at every site is no more traffic than one store, and one load a site.

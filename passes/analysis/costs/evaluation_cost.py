@@ -33,6 +33,7 @@ class EvaluationCost:
         is_uniform: the value is the same at every point.
         chooses: the value is 0 unless an index equals some number, so that a reduction over that index is
             evaluated at the number alone.
+        converts: a float is computed from an integer in memory.
     """
 
     operations: int
@@ -40,6 +41,7 @@ class EvaluationCost:
     reduction_work: int
     is_uniform: bool
     chooses: bool
+    converts: bool
 
     @property
     def is_free(self) -> bool:
@@ -72,12 +74,18 @@ def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Evaluati
     chooses = any(
         NeutralElsewhere(one_hot.comparison, 0.0).holds(value) for one_hot in one_hots(ops, dict(space))
     )
-    return EvaluationCost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
+    converts = any(map(is_converted, ops))
+    return EvaluationCost(total, len(arrays), reduction_work(ops), is_uniform, chooses, converts)
 
 
 def is_loaded_wide(op: Operation) -> bool:
     """Whether an operation widens an integer that is loaded: one instruction does both."""
     return isinstance(op, arith.ExtSIOp | arith.ExtUIOp) and isinstance(op.input.owner, LoadOp)
+
+
+def is_converted(op: Operation) -> bool:
+    """Whether an operation makes a float of an integer that is loaded."""
+    return isinstance(op, arith.SIToFPOp | arith.UIToFPOp) and isinstance(op.input.owner, LoadOp)
 
 
 def is_constant(op: Operation, constants: set[SSAValue]) -> bool:

@@ -120,3 +120,31 @@ loops.func @written {
     loops.store %0, %y[b, o]
   }
 }
+
+// -----
+
+// What a single row is multiplied with is no product of matrices, and in panels all the same.
+// CHECK-LABEL: loops.func @row
+// CHECK:         loops.group "steps .. y" (o_block = 8) {
+// CHECK-NEXT:      %{{.*}} = assign.node "steps" local : memref<512x128xf32>
+// CHECK:           loops.nest "y" (o = 512) {
+loops.func @row {
+  %codes = assign.node "codes" on_device : memref<4096x128xi8>
+  %x = assign.node "x" on_device : memref<128xf32>
+  %steps = assign.node "steps" local : memref<4096x128xf32>
+  %y = assign.node "y" on_device : memref<4096xf32>
+  loops.nest "steps" (o = 4096, k = 128) {
+    %0 = loops.load %codes[o, k]
+    %1 = arith.sitofp %0 : i8 to f32
+    loops.store %1, %steps[o, k]
+  }
+  loops.nest "y" (o = 4096) {
+    %0 = loops.reduce add (k = 128) : f32 {
+      %1 = loops.load %steps[o, k]
+      %2 = loops.load %x[k]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[o]
+  }
+}

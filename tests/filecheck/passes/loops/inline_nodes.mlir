@@ -510,3 +510,47 @@ loops.func @search {
     loops.store %sum, %z[o]
   }
 }
+
+// -----
+
+// Steps that few points of a reader share, one number for a vector, are converted before; where many do, there.
+// CHECK-LABEL: loops.func @steps
+// CHECK-DAG:     "steps" local
+// CHECK-DAG:     "ratios" virtual
+// CHECK:         loops.nest "steps" (b = 64, k = 8) {
+// CHECK:           arith.uitofp
+// CHECK:         loops.nest "y" (b = 64, k = 8, l = 16) {
+// CHECK-NOT:       arith.uitofp
+// CHECK:         loops.nest "z" (b = 64, k = 8, l = 1024) {
+// CHECK:           arith.uitofp
+loops.func @steps {
+  %codes = assign.node "codes" constant : memref<64x8xi8>
+  %x = assign.node "x" constant : memref<64x8x16xf32>
+  %w = assign.node "w" constant : memref<64x8x1024xf32>
+  %steps = assign.node "steps" local because "intermediate value" : memref<64x8xf32>
+  %ratios = assign.node "ratios" local because "intermediate value" : memref<64x8xf32>
+  %y = assign.node "y" on_device : memref<64x8x16xf32>
+  %z = assign.node "z" on_device : memref<64x8x1024xf32>
+  loops.nest "steps" (b = 64, k = 8) {
+    %0 = loops.load %codes[b, k]
+    %1 = arith.uitofp %0 : i8 to f32
+    loops.store %1, %steps[b, k]
+  }
+  loops.nest "y" (b = 64, k = 8, l = 16) {
+    %0 = loops.load %steps[b, k]
+    %1 = loops.load %x[b, k, l]
+    %2 = arith.mulf %0, %1 : f32
+    loops.store %2, %y[b, k, l]
+  }
+  loops.nest "ratios" (b = 64, k = 8) {
+    %0 = loops.load %codes[b, k]
+    %1 = arith.uitofp %0 : i8 to f32
+    loops.store %1, %ratios[b, k]
+  }
+  loops.nest "z" (b = 64, k = 8, l = 1024) {
+    %0 = loops.load %ratios[b, k]
+    %1 = loops.load %w[b, k, l]
+    %2 = arith.mulf %0, %1 : f32
+    loops.store %2, %z[b, k, l]
+  }
+}
