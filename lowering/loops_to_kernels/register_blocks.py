@@ -33,7 +33,6 @@ from ocannl.lowering.loops_to_kernels.epilogues import Epilogues, Total
 from ocannl.lowering.loops_to_kernels.fused_rows import taken_names
 from ocannl.lowering.loops_to_kernels.masked_blocks import unswitched
 from ocannl.lowering.loops_to_kernels.pipelining import in_bulk, whole
-from ocannl.lowering.loops_to_kernels.raw_scores import keep_raw
 from ocannl.lowering.loops_to_kernels.register_plan import STAGES, Plan, PlannedNest, Work, scores_first
 from ocannl.lowering.loops_to_kernels.short_scalars import shorten_scalars
 from ocannl.passes.analysis.nests import operations, used_nodes, with_reduced
@@ -135,8 +134,6 @@ class RegisterKernel:
         for one in self.plan.nests:
             if one.work is not Work.PRODUCT:
                 shorten_scalars(one.nest)
-        for node in self.plan.wide:
-            keep_raw(self.group.nests, node)
         for nest in self.group.nests:
             remove_unused_operations(nest.body.block)
         for node in self.group.nodes:

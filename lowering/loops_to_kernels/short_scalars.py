@@ -12,13 +12,22 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
 from ocannl.dialects.scalar.approximate import RECIPROCAL
+from ocannl.dialects.scalar.constants import constant_of, number
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
+# Reciprocals of smaller numbers may overflow.
+LEAST_DIVISOR = 2.0**-100
+
 
 def shorten_scalars(nest: NestOp) -> None:
-    """Divides by approximate reciprocals, and rounds products with the sums that take them."""
+    """Divides by approximate reciprocals, rounds products with the sums that take them, and multiplies by two
+    constants at a time.
+    """
     divide_by_reciprocals(nest)
+    for op in operations(nest.body.block):
+        if isinstance(op, arith.MulfOp) and op.result.type == f32:
+            join_factors(op)
     for op in operations(nest.body.block):
         if isinstance(op, arith.AddfOp) and op.result.type == f32:
             fuse(op)
@@ -26,13 +35,33 @@ def shorten_scalars(nest: NestOp) -> None:
 
 
 def divide_by_reciprocals(nest: NestOp) -> None:
-    """Multiplies by approximate reciprocals of what is loaded in place of dividing by it: they are fewer."""
+    """Multiplies by approximate reciprocals of what is loaded in place of dividing by it: they are fewer; and
+    by those of constants.
+    """
     for op in operations(nest.body.block):
-        if isinstance(op, arith.DivfOp) and isinstance(op.rhs.owner, LoadOp) and op.result.type == f32:
+        if not isinstance(op, arith.DivfOp) or op.result.type != f32:
+            continue
+        if (divisor := constant_of(op.rhs)) and abs(divisor) >= LEAST_DIVISOR:
+            factor = number(1 / divisor)
+            product = arith.MulfOp(op.lhs, factor.result)
+            Rewriter.replace_op(op, [factor, product], [product.result])
+        elif isinstance(op.rhs.owner, LoadOp):
             one = arith.ConstantOp(FloatAttr(1.0, f32))
             reciprocal = arith.DivfOp(one.result, op.rhs, RECIPROCAL)
             product = arith.MulfOp(op.lhs, reciprocal.result)
             Rewriter.replace_op(op, [one, reciprocal, product], [product.result])
+
+
+def join_factors(product: arith.MulfOp) -> None:
+    """Multiplies by the product of two constants in place of by one after the other."""
+    first, factor = product.lhs.owner, constant_of(product.rhs)
+    if not isinstance(first, arith.MulfOp) or factor is None or not first.result.has_one_use():
+        return
+    other = constant_of(first.rhs)
+    if other is None or not LEAST_DIVISOR <= abs(other * factor) <= 1 / LEAST_DIVISOR:
+        return
+    both = number(other * factor)
+    Rewriter.replace_op(product, [both, arith.MulfOp(first.lhs, both.result)])
 
 
 def fuse(sum: arith.AddfOp) -> None:

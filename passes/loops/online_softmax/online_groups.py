@@ -127,7 +127,10 @@ class OnlineBuilder(GroupBuilder):
         b = builder_for(store.value.type)
         lowest = b.cmp("oeq", store.value, b.const(-numbers.inf))
         safe = b.select(lowest, b.const(0.0), store.value)
-        links = change(self.softmax.exponential, b.sub(so_far.result, safe))
+        difference = b.sub(so_far.result, safe)
+        assert isinstance(difference.owner, arith.SubfOp)
+        self.change = difference.owner
+        links = change(self.softmax.exponential, difference)
         place = self.row_of(member)
         stores = [
             StoreOp(safe, self.safe.result, place),

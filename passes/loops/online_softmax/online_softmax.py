@@ -27,6 +27,7 @@ from ocannl.passes.loops.online_softmax.blocks import BlockSizes, BlockSpace
 from ocannl.passes.loops.online_softmax.hidden_blocks import visible_blocks
 from ocannl.passes.loops.online_softmax.online_groups import GroupBuilder, OnlineBuilder, needed_points
 from ocannl.passes.loops.online_softmax.placement import Placement, placement
+from ocannl.passes.loops.online_softmax.raw_scores import keep_raw
 from ocannl.passes.loops.online_softmax.reciprocals import keep_reciprocals
 from ocannl.passes.loops.online_softmax.recognize import Softmax, has_features, recognize
 from ocannl.passes.loops.online_softmax.row_products import shorten
@@ -148,8 +149,9 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
     divisors = [member.nest for member in softmax.sums if adds_exponentials(member, softmax)]
     first = [softmax.maximum, *softmax.sums]
     space.nests = softmax.nests
-    builders: list[GroupBuilder] = [OnlineBuilder(func, softmax, space, first)]
-    insert(func, softmax, builders[0])
+    online = OnlineBuilder(func, softmax, space, first)
+    builders: list[GroupBuilder] = [online]
+    insert(func, softmax, online)
     _, *later = all_sums(softmax, kernels)
     for sums in later:
         builder = GroupBuilder(func, softmax, space, sums)
@@ -159,6 +161,11 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
         keep_reciprocals(func, divisors, [builder.group for builder in builders])
     for builder in builders if kernels else ():
         widen_scores(builder.group)
+    if kernels:
+        maxima = [softmax.maximum.stores[0].node, online.safe.result]
+        replaced = {member.nest for member in softmax.nests.members if member.kind is Kind.POINTS}
+        steps = [step for step in all_steps(func) if step not in replaced]
+        keep_raw(steps, [builder.group for builder in builders], maxima, online.change)
     return True
 
 
