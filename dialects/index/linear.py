@@ -113,7 +113,13 @@ def has_position(index: Linear) -> bool:
 def clashing_variables(indices: Map, space: Mapping[str, int]) -> set[str]:
     """The variables of a space in which two points may differ and still reach the same element."""
     unknown = {name for name, size in space.items() if size > 1}
-    while determined := {name for index in indices for name in _determined(index, space, unknown)}:
+    several: list[Linear] = []
+    for index in indices:
+        if len(index.terms) == 1:
+            unknown.discard(index.terms[0][0])
+        elif index.terms:
+            several.append(index)
+    while determined := {name for index in several for name in _determined(index, space, unknown)}:
         unknown -= determined
     return unknown
 

@@ -98,6 +98,8 @@ class PositionOp(OwnOperation):
 
 def static_part(op: LoadOp | StoreOp) -> Map:
     """The index expressions of an access without positions, which are only known at run time."""
+    if not op.positions:
+        return op.indices.data
     return tuple(index for index in op.indices.data if not has_position(index))
 
 

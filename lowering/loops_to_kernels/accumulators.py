@@ -15,7 +15,7 @@ from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.passes.analysis.nests import all_steps, node_mode, operations, used_nodes
+from ocannl.passes.analysis.nests import node_mode, operations, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
 
 
@@ -92,8 +92,8 @@ def accumulator_of(func: FuncOp, group: GroupOp, nest: NestOp, node: SSAValue) -
     is_whole = math.prod(sizes.values()) == math.prod(memref_shape(node))
     if not used <= sizes.keys() or not is_whole or clashing_variables(at, sizes):
         return None
-    steps = all_steps(func)
-    earlier = [step for step in steps[: steps.index(group)] if node in used_nodes(step)]
+    touching = steps_using(func, node)
+    earlier = touching[: touching.index(group)]
     start = reset_to(earlier[-1]) if earlier else None
     if start is None:
         return None

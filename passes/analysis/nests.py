@@ -189,6 +189,20 @@ def used_nodes(step: Step) -> list[SSAValue]:
     return [node for node in found if isinstance(step, NestOp) or not is_inside(node, step)]
 
 
+def steps_using(func: FuncOp, node: SSAValue) -> list[Step]:
+    """The steps of a function that use a node declared in it, in the order in which they run."""
+    using = {step for use in node.uses if (step := step_around(func, use.operation)) is not None}
+    return [step for step in all_steps(func) if step in using]
+
+
+def step_around(func: FuncOp, op: Operation) -> Operation | None:
+    """The operation of a function in which another one is, or which it is."""
+    block, found = func.body.block, op
+    while found is not None and found.parent is not block:
+        found = found.parent_op()
+    return found
+
+
 def written_nodes(step: Step) -> list[SSAValue]:
     """The nodes that a step stores to, by first store."""
     if isinstance(step, Opaque):

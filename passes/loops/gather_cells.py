@@ -21,6 +21,7 @@ from ocannl.passes.analysis.nests import (
     node_mode,
     points,
     single_nests,
+    steps_using,
     used_nodes,
 )
 from ocannl.passes.rewrites.gathered_cells import CellScatter, find_cell_scatter, gathering
@@ -72,7 +73,7 @@ def only_copy(func: FuncOp, scatter: CellScatter) -> NestOp | None:
     reads them.
     """
     node, steps = scatter.store.node, all_steps(func)
-    touching = [step for step in steps if node in used_nodes(step)]
+    touching = steps_using(func, node)
     copy = touching[-1]
     if node_mode(node) != "local" or len(touching) != 3 or not isinstance(copy, NestOp) or copy.clashing:
         return None

@@ -15,7 +15,7 @@ from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import BYTES_A_CYCLE, LAUNCH_CYCLES
 from ocannl.dialects.loops import FuncOp, NestOp, StoreOp
-from ocannl.passes.analysis.nests import accesses, all_steps, functions, points, single_nests, used_nodes
+from ocannl.passes.analysis.nests import accesses, functions, points, single_nests, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.rewrites.rfactor import nest_of
 
@@ -45,9 +45,8 @@ class TrimResetsPass(ModulePass):
 def trim(func: FuncOp, reset: NestOp) -> None:
     """Lets a reset leave out the box that the next nest stores to, if that pays."""
     (store,) = (op for op in reset.body.block.ops if isinstance(op, StoreOp))
-    steps = all_steps(func)
-    later = (step for step in steps[steps.index(reset) + 1 :] if store.node in used_nodes(step))
-    writer = next(later, None)
+    touching = steps_using(func, store.node)
+    writer = next(iter(touching[touching.index(reset) + 1 :]), None)
     box = stored_box(writer, store) if isinstance(writer, NestOp) else None
     if box is None:
         return

@@ -17,7 +17,7 @@ from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.analysis.dataflow.read_cells import read_ranges
-from ocannl.passes.analysis.nests import ZERO, all_steps, operations, used_nodes
+from ocannl.passes.analysis.nests import ZERO, operations, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.analysis.patterns.window_pieces import Piece, pieces_of
 from ocannl.passes.rewrites.gathered_windows import Window
@@ -99,8 +99,8 @@ def find_cell_scatter(func: FuncOp, nest: NestOp) -> CellScatter | None:
 
 def reset_before(func: FuncOp, nest: NestOp, node: SSAValue) -> NestOp | None:
     """The step before a nest that touches a node, if it sets all of it to zero."""
-    steps = all_steps(func)
-    earlier = [step for step in steps[: steps.index(nest)] if node in used_nodes(step)]
+    touching = steps_using(func, node)
+    earlier = touching[: touching.index(nest)]
     start = reset_to(earlier[-1]) if earlier else None
     is_zero = start is not None and isinstance(start.value, FloatAttr) and start.value.value.data == 0
     return earlier[-1] if is_zero and isinstance(earlier[-1], NestOp) else None

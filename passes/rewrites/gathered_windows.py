@@ -19,7 +19,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.dataflow.read_cells import read_ranges
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import all_steps, names_in, nodes, operations, used_nodes
+from ocannl.passes.analysis.nests import names_in, nodes, operations, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import nest_of
@@ -221,8 +221,8 @@ def store_totals(func: FuncOp, after: Sequence[NestOp]) -> None:
     """Lets nests that add to all cells of a node that are read store there, if a nest before them resets
     these.
     """
-    node, earlier = stored_node(after[0]), all_steps(func)
-    earlier = [step for step in earlier[: earlier.index(after[0])] if node in used_nodes(step)]
+    touching = steps_using(func, stored_node(after[0]))
+    earlier = touching[: touching.index(after[0])]
     start = reset_to(earlier[-1]) if earlier else None
     if start is None or not is_zero(start):
         return

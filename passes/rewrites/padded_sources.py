@@ -13,7 +13,7 @@ from ocannl.passes.analysis.nests import (
     covering_axes,
     declaration,
     node_mode,
-    used_nodes,
+    steps_using,
     written_nodes,
 )
 
@@ -49,7 +49,7 @@ def only_writer(func: FuncOp, node: SSAValue) -> NestOp | None:
     """The nest that stores to each cell of a local node once, if no other one does, and nothing but nests
     touches it, at places that are known.
     """
-    touching = [step for step in all_steps(func) if node in used_nodes(step)]
+    touching = steps_using(func, node)
     nests = [step for step in touching if isinstance(step, NestOp)]
     writers = [step for step in nests if node in written_nodes(step)]
     if node_mode(node) != "local" or len(nests) < len(touching) or len(writers) != 1:

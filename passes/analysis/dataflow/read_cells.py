@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp
-from ocannl.passes.analysis.nests import Opaque, all_steps, nests_of, node_mode, touches, used_nodes
+from ocannl.passes.analysis.nests import Opaque, nests_of, node_mode, steps_using, touches
 
 
 def read_ranges(func: FuncOp, node: SSAValue, but: NestOp) -> list[range]:
@@ -18,8 +18,8 @@ def read_ranges(func: FuncOp, node: SSAValue, but: NestOp) -> list[range]:
     if node_mode(node) != "local":
         return whole
     found: list[list[tuple[int, int]]] = []
-    for step in all_steps(func):
-        if step is but or node not in used_nodes(step):
+    for step in steps_using(func, node):
+        if step is but:
             continue
         if isinstance(step, Opaque):
             return whole

@@ -18,7 +18,13 @@ from ocannl.passes.analysis.nests import Step, nests_of, points, written_nodes
 from ocannl.passes.analysis.patterns.dot_products import find_dot_product
 from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.targets.target import TargetDescription
-from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, blocked_sum, cheapest
+from ocannl.passes.loops.schedule.blocked_reductions import (
+    Blocking,
+    blocked,
+    blocked_sum,
+    cheapest,
+    sum_of_products,
+)
 from ocannl.passes.loops.schedule.dot_products import CopyKey, DotTiling
 from ocannl.passes.loops.schedule.lasting_copies import LastingCopies
 from ocannl.passes.loops.schedule.pack import pack
@@ -64,20 +70,25 @@ class Scheduler:
         if choices is None and isinstance(step, NestOp):
             if self.run_on_matrix_unit(step):
                 return
-            remainder = self.remainder_of(step)
-            ranges = self.ranges_of(step)
-            Rewriter.insert_op(ranges, InsertPoint.after(remainder or step))
-            if remainder is not None:
-                self.add_blocks(remainder)
-                self.schedule(remainder)
-            for part in ranges:
-                self.schedule(part)
-            self.add_blocks(step)
+            if sum_of_products(step) is not None:
+                self.split(step)
         nests = nests_of(step)
         chosen = choices or [None] * len(nests)
         cycles = sum([self.schedule(nest, choice) for nest, choice in zip(nests, chosen, strict=True)])
         if isinstance(step, GroupOp) and step.schedule is None:
             self.share(step, cycles)
+
+    def split(self, product: NestOp) -> None:
+        """Leaves a product of matrices the part of its points, or of its sum, with which it is cheapest."""
+        remainder = self.remainder_of(product)
+        ranges = self.ranges_of(product)
+        Rewriter.insert_op(ranges, InsertPoint.after(remainder or product))
+        if remainder is not None:
+            self.add_blocks(remainder)
+            self.schedule(remainder)
+        for part in ranges:
+            self.schedule(part)
+        self.add_blocks(product)
 
     def run_on_matrix_unit(self, nest: NestOp) -> bool:
         """Lets an instruction add up the products of a nest, if the target has one for them and that pays."""
@@ -124,9 +135,11 @@ class Scheduler:
     def blocks_of(self, nest: NestOp) -> list[NestOp | GroupOp]:
         """The steps before a nest that add up its sum in blocks, if that pays."""
         reduction = None if nest.schedule is not None else blocked_sum(nest, self.target)
+        if reduction is None:
+            return []
         key = self.structures.number(nest)
-        found = None if reduction is None else self.best(nest, key)
-        if reduction is None or found is None:
+        found = self.best(nest, key)
+        if found is None:
             return []
         if key not in self.blockings:
             self.blockings[key] = cheapest(nest, reduction, found, self.target)

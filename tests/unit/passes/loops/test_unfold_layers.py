@@ -9,6 +9,7 @@ import pytest
 from support.layered import MODELS, step_of
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
@@ -21,6 +22,8 @@ from ocannl.passes.analysis.dataflow.routine_facts import routine_facts
 from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
+    Step,
+    all_steps,
     declaration,
     functions,
     nests,
@@ -28,6 +31,7 @@ from ocannl.passes.analysis.nests import (
     operations,
     single_nests,
     steps,
+    steps_using,
     touches,
     used_nodes,
     written_nodes,
@@ -116,6 +120,11 @@ def test_bodies_that_are_not_made_tell_what_those_that_are_do(model: str):
             for nest in single_nests(func)
         ]
         used = [node.label.data for node in nodes(func) if node.result.first_use is not None]
+        using: dict[SSAValue, list[Step]] = {}
+        for step in all_steps(func):
+            for node in used_nodes(step):
+                using.setdefault(node, []).append(step)
+        assert {node: steps_using(func, node) for node in using} == using
         return [each, used, routine_facts(func), written(func)]
 
     before = told()
