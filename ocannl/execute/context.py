@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError
+from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, cuda_device
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.files.saving import load_state, save_state
@@ -33,8 +33,10 @@ from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
 from ocannl.program import graph
 from ocannl.program.arguments.checks import flag, integer
 from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.blocks.block import Block
 from ocannl.program.code import Code, computing
 from ocannl.program.eager.default_context import DEFAULT
+from ocannl.program.location import here
 from ocannl.program.memory.initial_values import ExpressionSample
 from ocannl.program.memory.state import Root
 from ocannl.program.meshes.mesh import Mesh
@@ -320,15 +322,23 @@ class Context(OfThisProcess, TensorMemory):
         array = partial(array_in, executable.interface)
         return {label: self.nodes.allocate(*origin_of(program, label), array(label)) for label in labels}
 
-    def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
-        """Gives initial values to the parameters that a tensor or code depends on: to those that have none,
-        or with `reinit` to all.
+    def init_params(
+        self, tensor: TensorLike | Code | Block[..., Any], *, seed: int = 1, reinit: bool = False
+    ) -> None:
+        """Gives initial values to the parameters that a tensor, code or a block depends on: to those that
+        have none, or with `reinit` to all.
 
-        A parameter's values depend on the seed and its name only.
+        A parameter's values depend on the seed and its name only. Raises `ShapeError` for a block of which
+        nothing has decided the shapes: give the loss that it is applied in.
         """
         found = params(tensor)
         seed = integer(seed, "a seed", least=None)
-        if not all(is_final(p.ir_value) for p in found.values()):
+        unknown = [(name, p.shape) for name, p in found.items() if not is_final(p.ir_value)]
+        if unknown:
+            if isinstance(tensor, Block):
+                name, shape = unknown[0]
+                way = "apply the block, and give the loss to init_params"
+                raise ShapeError(here(f"the shape of `{name}` is open: {shape}; {way}"))
             infer(tensor)
         for label, param in found.items():
             node = self.node_of(param)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
 from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.blocks.block import Block
 from ocannl.program.code import Code
 from ocannl.program.module.needed import needed
 from ocannl.program.names import memory_names
@@ -14,17 +17,20 @@ from ocannl.program.tensor import Expression, Tensor, TensorLike, as_tensor
 from ocannl.program.values import value_of
 
 
-def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Tensor]:
-    """The parameters that a tensor or code depends on, by name, in the order of their first use.
+def params(target: TensorLike | Code | Block[..., Any], *, trained: bool = False) -> dict[str, Tensor]:
+    """The parameters that a tensor or code depends on, by name, in the order of their first use; or those of
+    a block, `block.params`.
 
     Parameters of the same path are told apart by numbers in the order in which they were made: `linear.w`,
     `linear_1.w`. With `trained`, only those that the tensor has derivatives for, not behind
-    `oc.stop_gradient`. Raises `ArgumentError` for `trained` of code.
+    `oc.stop_gradient`. Raises `ArgumentError` for `trained` of code, or of a block.
     """
+    if isinstance(target, Block) and not trained:
+        return target.params
     if isinstance(target, Code):
         ops = needed(target.statements)
     elif not isinstance(target, Expression):
-        raise ArgumentError(f"expected a tensor or code, found {type(target).__name__}")
+        raise ArgumentError(f"expected a tensor, code or a block, found {type(target).__name__}")
     else:
         tensor = as_tensor(target)
         ops = [*needed([tensor.op]), tensor.op]

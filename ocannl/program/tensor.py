@@ -37,7 +37,8 @@ from ocannl.program.location import here
 from ocannl.program.memory.assigned import checked_memory
 from ocannl.program.memory.own_memory import OwnMemory
 from ocannl.program.mistakes.no_tensor import no_tensor
-from ocannl.program.mistakes.other_names import OF_TENSORS, NamesApart
+from ocannl.program.mistakes.other_functions import METHODS
+from ocannl.program.mistakes.other_names import NamesApart
 from ocannl.program.tensor_functions import reshapes
 from ocannl.program.tensor_functions.points import Point, at_points
 from ocannl.program.tensor_functions.reductions import Reducible
@@ -137,7 +138,7 @@ class Tensor(
     """
 
     __slots__ = ()
-    in_place_of = OF_TENSORS
+    in_place_of = METHODS
 
     def __init__(self, value: Value) -> None:
         if type(value) is not Value:

@@ -29,7 +29,8 @@ from ocannl.train.step_counts import StepCounts, check_together
 from ocannl.train.update_step import Rule, UpdateStep
 
 MOST_CODES = 16
-Params: TypeAlias = Mapping[str, oc.Tensor] | Sequence[oc.Tensor]
+Part: TypeAlias = oc.Tensor | oc.Block[..., Any]
+Params: TypeAlias = Part | Mapping[str, Part] | Sequence[Part]
 
 
 def _meant(name: str, options: Sequence[str]) -> str:
@@ -118,8 +119,8 @@ class Optimizer(NamesApart):
 
     def step(self, loss: oc.Tensor, params: Params | None = None) -> oc.Code:
         """Code of one step: a loss with its updates, gradients, and the update of `params`, by default of all
-        parameters that the loss has derivatives for. In an open `oc.code` block, or a function, it belongs to
-        that; eager mode runs it at once.
+        parameters that the loss has derivatives for; of a block among them, those of its parameters. In an
+        open `oc.code` block, or a function, it belongs to that; eager mode runs it at once.
 
         Raises `ArgumentError` where there is nothing to train, and for a group that no parameter is in.
         """
@@ -155,7 +156,7 @@ class Optimizer(NamesApart):
         """The code, which eager mode runs at once and makes once for a loss that is computed again."""
         if not is_eager() or is_recording():
             return make()
-        given = None if params is None else tuple(params.values() if isinstance(params, Mapping) else params)
+        given = None if params is None else tuple(_parts(params))
         key = what, loss.ir_value, given, self.lr, *self.options.values()
         code = self._again.get(key)
         if code is None:
@@ -281,16 +282,19 @@ class Optimizer(NamesApart):
             if not any(fnmatchcase(name, pattern) for name in reached):
                 raise oc.ArgumentError(f"no parameter is called {pattern!r}; there are {', '.join(reached)}")
         if params is not None:
-            given = params.values() if isinstance(params, Mapping) else params
-            wanted = set(map(as_kept, given))
+            parts = _parts(params)
+            wanted = {as_kept(part) for part in parts if not isinstance(part, oc.Block)}
             if strange := wanted - {*reached.values()}:
                 raise oc.ArgumentError(
                     f"the loss has no derivatives for {', '.join(sorted(map(repr, strange)))}; "
                     f"it has them for {', '.join(reached) or 'no parameter'}"
                 )
+            blocks = [part for part in parts if isinstance(part, oc.Block)]
+            wanted.update(p for block in blocks for p in block.params.values())
             reached = {name: p for name, p in reached.items() if p in wanted}
             if not reached:
-                raise oc.ArgumentError(f"{self.name} has nothing to train: params is empty")
+                found = "no gradient of the loss reaches them" if wanted else "params is empty"
+                raise oc.ArgumentError(f"{self.name} has nothing to train: {found}")
         return reached
 
     def _options_of(self, trained: Mapping[str, oc.Tensor]) -> dict[str, dict[str, Any]]:
@@ -324,6 +328,12 @@ class Optimizer(NamesApart):
         given = {"lr": self.lr, **self.options, **self._common}
         options = ", ".join(f"{key}={value!r}" for key, value in given.items())
         return f"train.{self.name}({options})"
+
+
+def _parts(params: Params) -> list[Part]:
+    if isinstance(params, oc.Tensor | oc.Block):
+        return [params]
+    return [*(params.values() if isinstance(params, Mapping) else params)]
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from ocannl.nn.softmax import softmax
 from ocannl.nn.transformers.kv_cache import KVCache
 from ocannl.program.arguments.checks import integer
 from ocannl.program.eager.recorder import is_eager
+from ocannl.program.location import here
 
 MASKED = -1e9
 """The score of a masked position; finite, so that a row in which all are masked is no NaN."""
@@ -87,9 +88,25 @@ def dot_product_attention(
     if soft_cap is not None:
         scores = soft_cap * oc.tanh(scores / soft_cap)
     if mask is not None:
+        _check_mask(mask)
         scores = oc.where(mask, scores, MASKED)
     weights = softmax(spec=SEEN)(scores) if weights_of is None else weights_of(scores)
     return oc.einsum(specs[1], weights, values, **groups)
+
+
+def _check_mask(mask: oc.Tensor) -> None:
+    """Raises `ShapeError` for a mask without positions that are seen: an array in which these are the output
+    axis, or one of padding whose positions would be those that look.
+    """
+    if mask.shape.input == () and (mask.shape.batch or mask.shape.output):
+        raise oc.ShapeError(
+            here(
+                f"a mask is `batch, s | t ->`, and {mask} has no input axis, the positions that are seen"
+                '\n  hint: oc.data(array, axes="bbi") for an array of batch, s, t, axes="bi" for s, t; and '
+                'oc.data(seen[:, None], axes="bbi") for padding, batch, t; of an argument, '
+                'oc.function(axes={"mask": "bbi"})'
+            )
+        )
 
 
 @oc.configurable

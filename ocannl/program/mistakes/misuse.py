@@ -11,10 +11,12 @@ from reprlib import repr as short
 from typing import Any
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.program.arguments.arrays import is_array
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.flags import Flags
 from ocannl.program.location import here, placed
 from ocannl.program.mistakes.argument_types import fits
+from ocannl.program.mistakes.no_tensor import no_tensor
 from ocannl.program.tensor import Tensor, TensorLike
 
 # What another library takes in the place of an argument.
@@ -49,6 +51,10 @@ ELSEWHERE = {
     "nhead": ("num_heads",),
     "dim_feedforward": ("d_ff",),
     "dropout": ("dropout_rate",),
+    "attn_mask": ("mask",),
+    "key_padding_mask": ("mask",),
+    "src_key_padding_mask": ("mask", "source_mask"),
+    "tgt_mask": ("mask",),
     "T_max": ("total",),
     "eta_min": ("minimum",),
     "lr": ("learning_rate",),
@@ -129,9 +135,8 @@ def blame(
             if not fits(one, _hint(function, parameter)):
                 written = function.__annotations__.get(name, "Tensor")
                 way = f": write [{one!r}]" if fits([one], _hint(function, parameter)) else ""
-                raise ArgumentError(
-                    f"`{name}` of {called} is of type {written}, found {one!r}{way}"
-                ) from None
+                found = no_tensor(one) if is_array(one) and "Tensor" in written else f"{one!r}{way}"
+                raise ArgumentError(f"`{name}` of {called} is of type {written}, found {found}") from None
 
 
 def misfit(

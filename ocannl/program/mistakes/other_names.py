@@ -1,5 +1,6 @@
 """Names of PyTorch, JAX and NumPy, and what is there in their place."""
 
+import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from keyword import iskeyword
@@ -14,7 +15,7 @@ def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, 
     meant = _meant(name, known, others)
     if meant is None:
         hint = ""
-    elif meant in others:
+    elif meant in others and meant not in known:
         hint = f"; in its place: {others[meant]}"
     else:
         hint = f"; did you mean {meant!r}?"
@@ -28,6 +29,10 @@ def _meant(name: str, known: Collection[str], others: Mapping[str, str]) -> str 
     """
     if name in others or name.startswith("_"):
         return name if name in others else None
+    # PyTorch's functions that write their argument end in `_`; of one and three axes there are twins.
+    for twin in (name.rstrip("_"), re.sub("[13]d", "2d", name)):
+        if twin in others or (name.endswith("_") and twin in known):
+            return twin
     # What another word stands for would be wrong advice.
     return _spelt_alike(name, known, 0.7) or _spelt_alike(name, others, 0.85)
 
@@ -61,8 +66,9 @@ CAST, CONTEXT = "oc.cast(t, dtype)", "the device is that of a context: ctx.devic
 
 # Functions of the module that are methods in PyTorch; operators are further ones.
 ALONG = (
-    *("argsort", "clip", "cumprod", "cumsum", "flip", "gather", "logsumexp", "norm", "repeat", "roll"),
-    *("scatter", "sort", "std", "topk", "tril", "triu", "unfold", "var"),
+    *("argsort", "clip", "cummax", "cummin", "cumprod", "cumsum", "diff", "flip", "gather", "logcumsumexp"),
+    *("logical_and", "logical_or", "logsumexp", "maximum", "minimum", "norm", "repeat", "roll", "scatter"),
+    *("sort", "std", "topk", "tril", "triu", "unfold", "var"),
 )
 
 OF_TENSORS = {
@@ -208,71 +214,151 @@ OWN_BLOCK = "a function of tensors, as oc.Block(function), or @oc.configurable"
 OWN_LIST = "a list or a dictionary of blocks"
 
 OF_NN = {
-    "AdaptiveAvgPool1d": "a mean over the positions: x.mean(1)",
+    "AdaptiveAvgPool1d": "x.mean(1), or nn.avg_pool1d",
     "AdaptiveAvgPool2d": "nn.global_avg_pool2d, or nn.avg_pool2d",
+    "AdaptiveAvgPool3d": "x.mean of three axes, or nn.avg_pool3d",
+    "AdaptiveLogSoftmaxWithLoss": "nn.cross_entropy",
+    "AdaptiveMaxPool1d": "x.max(1), or nn.max_pool1d",
+    "AdaptiveMaxPool2d": "x.max((1, 2)), or nn.max_pool2d",
+    "AdaptiveMaxPool3d": "x.max of three axes, or nn.max_pool3d",
+    "AlphaDropout": "nn.dropout",
     "BCELoss": "nn.bce_with_logits, of scores",
     "BCEWithLogitsLoss": "nn.bce_with_logits",
+    "BatchNorm3d": "nn.batch_norm2d, for any number of positions",
     "BatchNormalization": "nn.batch_norm2d",
     "Bilinear": "oc.einsum",
+    "CELU": "nn.elu; for another alpha, alpha * nn.elu(x / alpha)",
     "CTCLoss": "nn.ctc",
+    "ChannelShuffle": "oc.rearrange",
+    "CircularPad2d": 'nn.pad(padding, mode="circular")',
     "ConstantPad2d": "nn.pad",
     "Conv": "nn.conv2d",
     "CosineEmbeddingLoss": "nn.cosine_similarity",
     "CrossEntropyLoss": "nn.cross_entropy",
+    "CrossMapLRN2d": "nn.group_norm, which has replaced it",
+    "DataParallel": "a mesh, and oc.data(x, shard=...)",
     "Dense": "nn.linear",
+    "Dropout2d": "x * oc.where(oc.uniform(step, batch=[n, 1, 1], output=channels) < keep, 1 / keep, 0)",
+    "EmbeddingBag": "nn.embedding(...)(ids).mean(1)",
+    "FeatureAlphaDropout": "nn.dropout",
     "Flatten": "nothing, or oc.einsum",
+    "Fold": "nn.conv_transpose2d, or the gradient of oc.unfold",
+    "FractionalMaxPool2d": "nn.max_pool2d",
+    "GRUCell": "nn.gru, of one position",
+    "Hardshrink": "oc.where(oc.abs(x) > 0.5, x, 0)",
+    "Hardsigmoid": "oc.clip(x / 6 + 0.5, 0, 1)",
+    "HingeEmbeddingLoss": "oc.where(oc.eq(y, 1), x, oc.relu(margin - x))",
     "HuberLoss": "nn.huber",
     "Identity": "nothing",
     "KLDivLoss": "nn.kl_div",
     "L1Loss": "nn.l1",
+    "LPPool2d": "nn.avg_pool2d of x ** p",
+    "LSTMCell": "nn.lstm, of one position",
     "LayerNormalization": "nn.layer_norm",
+    "LinearCrossEntropyLoss": "nn.cross_entropy(nn.linear(...)(x), ids)",
+    "LocalResponseNorm": "nn.group_norm, which has replaced it",
     "MSELoss": "nn.mse",
+    "MaxUnpool2d": "nn.max_unpool",
     "Module": OWN_BLOCK,
     "ModuleDict": OWN_LIST,
     "ModuleList": OWN_LIST,
+    "MultiLabelMarginLoss": "nn.hinge of differences of scores",
+    "MultiLabelSoftMarginLoss": "nn.bce_with_logits",
+    "MultiMarginLoss": "nn.hinge of differences of scores",
     "NLLLoss": "nn.nll",
+    "PReLU": 'oc.where(x > 0, x, a * x), with a = oc.param("a", 0.25)',
     "PairwiseDistance": "oc.norm(a - b)",
     "Parameter": "oc.param",
+    "ParameterDict": "a dictionary of oc.param",
     "ParameterList": "a list of oc.param",
+    "RNNCell": "nn.rnn, of one position",
+    "RReLU": "nn.leaky_relu",
     "ReLU": "oc.relu",
     "ReflectionPad2d": "nn.pad",
     "ReplicationPad2d": "nn.pad",
     "Sequential": "a function that calls one block after the other",
     "SmoothL1Loss": "nn.smooth_l1",
+    "Softmin": "nn.softmax()(-x)",
     "Softplus": "nn.softplus",
+    "Softsign": "x / (1 + oc.abs(x))",
+    "SyncBatchNorm": "nn.batch_norm2d",
     "Tanh": "oc.tanh",
+    "TransformerDecoderLayer": "nn.decoder_layer",
+    "TransformerEncoderLayer": "nn.encoder_layer",
     "TripletMarginLoss": "nn.triplet",
+    "TripletMarginWithDistanceLoss": "nn.hinge of differences of distances",
+    "Unflatten": "x.reshape",
     "Upsample": "nn.interpolate",
+    "UpsamplingBilinear2d": 'nn.interpolate(mode="linear", align_corners=True)',
+    "UpsamplingNearest2d": "nn.interpolate",
     "ZeroPad2d": "nn.pad",
+    "adaptive_avg_pool1d": "x.mean(1), or nn.avg_pool1d",
+    "adaptive_avg_pool2d": "nn.global_avg_pool2d, or nn.avg_pool2d",
+    "adaptive_max_pool1d": "x.max(1), or nn.max_pool1d",
+    "adaptive_max_pool2d": "x.max((1, 2)), or nn.max_pool2d",
+    "affine_grid": "nn.interpolate, or t[positions]",
+    "alpha_dropout": "nn.dropout",
+    "bilinear": "oc.einsum",
     "binary_cross_entropy": "nn.bce_with_logits, of scores",
     "binary_cross_entropy_with_logits": "nn.bce_with_logits",
+    "celu": "nn.elu; for another alpha, alpha * nn.elu(x / alpha)",
+    "channel_shuffle": "oc.rearrange",
     "compact": "@oc.block",
+    "cosine_embedding_loss": "nn.cosine_similarity",
+    "dropout2d": "x * oc.where(oc.uniform(step, batch=[n, 1, 1], output=channels) < keep, 1 / keep, 0)",
+    "embedding_bag": "nn.embedding(...)(ids).mean(1)",
     "flatten": "nothing, or oc.einsum",
+    "fold": "nn.conv_transpose2d, or the gradient of oc.unfold",
     "functional": "nn, whose blocks without parameters are functions",
     "gaussian_nll_loss": "0.5 * (oc.log(v) + (x - y) ** 2 / v)",
+    "grid_sample": "nn.interpolate, or t[positions]",
+    "gumbel_softmax": "nn.softmax()(x - oc.log(-oc.log(oc.uniform(step, like=x))))",
+    "hardshrink": "oc.where(oc.abs(x) > 0.5, x, 0)",
+    "hardsigmoid": "oc.clip(x / 6 + 0.5, 0, 1)",
     "hardtanh": "oc.clip(x, -1, 1)",
+    "hinge_embedding_loss": "oc.where(oc.eq(y, 1), x, oc.relu(margin - x))",
     "init": "oc.init",
+    "linear_cross_entropy": "nn.cross_entropy(nn.linear(...)(x), ids)",
+    "local_response_norm": "nn.group_norm, which has replaced it",
     "logsigmoid": "nn.log_sigmoid(x)",
+    "lp_pool2d": "nn.avg_pool2d of x ** p",
     "margin_ranking_loss": "nn.hinge",
+    "max_pool2d_with_indices": "nn.max_pool2d(return_indices=True)",
+    "max_unpool2d": "nn.max_unpool",
     "mse_loss": "nn.mse",
-    "normalize": "x / oc.norm(x)[:, None]",
+    "multi_margin_loss": "nn.hinge of differences of scores",
+    "multilabel_margin_loss": "nn.hinge of differences of scores",
+    "multilabel_soft_margin_loss": "nn.bce_with_logits",
+    "normalize": "x / oc.norm(x, keep=True)",
     "one_hot": "oc.one_hot",
     "pairwise_distance": "oc.norm(a - b)",
     "parameter": "oc.param",
+    "pdist": "oc.norm(x[:, None] - x[None])",
     "poisson_nll_loss": "oc.exp(log_rate) - target * log_rate",
+    "prelu": 'oc.where(x > 0, x, a * x), with a = oc.param("a", 0.25)',
     "relu": "oc.relu",
+    "rrelu": "nn.leaky_relu",
+    "scaled_dot_product_attention": "nn.dot_product_attention",
     "soft_margin_loss": "nn.softplus(-y * x)",
+    "softmin": "nn.softmax()(-x)",
     "softshrink": "oc.sign(x) * oc.relu(oc.abs(x) - 0.5)",
+    "softsign": "x / (1 + oc.abs(x))",
     "tanh": "oc.tanh",
     "tanhshrink": "x - oc.tanh(x)",
     "threshold": "oc.where",
     "unfold": "oc.unfold",
+    "upsample_bilinear": 'nn.interpolate(mode="linear", align_corners=True)',
+    "upsample_nearest": "nn.interpolate",
     "utils": "train.clip_grad_norm, nn.weight_norm and nn.spectral_norm",
 }
 """Of the blocks."""
 
 OF_TRAIN = {
+    "ASGD": "swa= of an optimizer",
+    "Adafactor": "train.adamw, or train.lion, which keeps half as much",
+    "Adamax": "train.adam",
     "AveragedModel": "ema= of an optimizer",
+    "ChainedScheduler": "lr= of a function of the step",
     "ConstantLR": "train.constant",
     "CosineAnnealingLR": "train.cosine",
     "CosineAnnealingWarmRestarts": "lr=lambda step: train.cosine(0.1, total)(step % total)",
@@ -280,18 +366,22 @@ OF_TRAIN = {
     "DataLoader": "train.batches",
     "ExponentialLR": "train.exponential",
     "GradScaler": "nothing, bfloat16 needs no scale",
+    "LBFGS": "train.adam, or scipy.optimize with f.value_and_grad",
     "LambdaLR": "lr= of a function of the step",
     "LinearLR": "train.linear",
     "MultiStepLR": "lr= of a function of the step",
+    "MultiplicativeLR": "train.exponential, or lr= of a function of the step",
     "OneCycleLR": "train.one_cycle",
     "PolynomialLR": "lr= of a function of the step",
     "ReduceLROnPlateau": "train.plateau",
     "SequentialLR": "lr=lambda step: oc.where(step < 100, warm(step), train.cosine(0.1, 900)(step - 100))",
+    "SparseAdam": "train.adam",
     "StepLR": "train.step",
     "SummaryWriter": "train.tensorboard",
     "Trainer": "train.fit",
     "load": "ctx.load, or train.Checkpoints",
     "lr_scheduler": "train.cosine, train.step and others, as lr=",
     "save": "ctx.save, or train.Checkpoints",
+    "swa_utils": "swa= and ema= of an optimizer",
 }
 """Of what trains."""

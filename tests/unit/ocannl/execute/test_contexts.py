@@ -143,6 +143,15 @@ class TestContexts:
         ctx.init_params(y)
         routine()
 
+    def test_the_parameters_of_a_block(self):
+        block, ctx = nn.linear(out_dim=2), oc.Context.cpu()
+        with pytest.raises(oc.ShapeError, match=r"shape of `linear.w` is open: .*apply the block"):
+            ctx.init_params(block)
+        oc.infer(block(oc.data(np.ones((4, 3)))))
+        ctx.init_params(block)
+        assert ctx[block.w].shape == (2, 3)
+        assert oc.params(block) == block.params
+
     def test_an_uninitialized_node(self):
         n = oc.node("scratch", output=2)
         ctx = oc.Context.cpu()

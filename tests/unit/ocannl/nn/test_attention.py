@@ -51,6 +51,22 @@ def test_a_position_that_sees_nothing_is_a_number():
     assert np.isfinite(ctx[result]).all()
 
 
+@pytest.mark.parametrize(("shape", "axes"), [((2, 5, 5), None), ((2, 5), None), ((2, 5), "bb")])
+def test_a_mask_without_positions_that_are_seen(shape: tuple[int, ...], axes: str | None):
+    """Arrays as PyTorch has them; the last, of padding, would hide nothing, since it would be broadcast."""
+    mask = oc.data(np.ones(shape, bool), axes=axes)
+    with pytest.raises(oc.ShapeError, match=r"test_attention.*positions that are seen\n  hint.*bbi"):
+        self_attention()(oc.data(X1), mask)
+
+
+def test_a_mask_by_other_names():
+    x, array = oc.data(X1), np.ones((2, 5, 5), bool)
+    with pytest.raises(oc.ArgumentError, match="no argument `key_padding_mask`; did you mean `mask`"):
+        self_attention()(x, key_padding_mask=array)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(oc.ArgumentError, match=r"found an array \(ndarray\): write `oc.data"):
+        self_attention()(x, array)  # pyright: ignore[reportArgumentType]
+
+
 def test_rotary_products_depend_on_distances():
     q, k = (nn.rotary()(oc.data(np.tile(a, (9, 1, 1)), axes="boo")) for a in arrays_of((1, 6), (1, 6)))
     products = value(oc.einsum("s | hd; t | hd => s t |", q, k))

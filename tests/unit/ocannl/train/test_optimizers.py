@@ -256,7 +256,7 @@ def test_two_losses_and_two_optimizers():
     """Each changes its own parameters only, and counts its own steps."""
     model = Model()
     down, up = train.sgd(0.1, label="down"), train.adamw(0.01, label="up")
-    code = down.step(model.loss, params=[model.w]) + up.step(-model.loss, params={"b": model.b})
+    code = down.step(model.loss, params=model.w) + up.step(-model.loss, params={"b": model.b})
     found = model.train(code, 1)
     g = gradients(START)
     np.testing.assert_allclose(found["l.w"], START["l.w"] - 0.1 * g["l.w"], rtol=1e-12)
@@ -337,6 +337,21 @@ WRONG: Any = train
 def test_errors(make: Any, message: str):
     with pytest.raises(oc.ArgumentError, match=message):
         make()
+
+
+def test_the_parameters_of_a_block():
+    """Of two blocks, one is trained; of its parts, those that the loss uses."""
+    body, head = nn.linear(out_dim=3, label="body"), nn.linear(out_dim=1, label="head")
+    parts = oc.Block(lambda x: (head(x), nn.linear(out_dim=1, label="unused")(x)))
+    x = oc.data(X)
+    loss = nn.mse(parts(body(x))[0], 1.0)
+    for chosen in (parts, [head], {"head": parts}):
+        assert [*oc.params(train.sgd(0.1).step(loss, params=chosen), trained=False)]
+        trained = oc.state(train.sgd(0.1, momentum=0.9, label="o").step(loss, params=chosen))
+        moments = [name for name, kind in trained.kinds.items() if kind == "moment"]
+        assert [name.split(".")[1] for name in moments] == ["head", "head"]
+    with pytest.raises(oc.ArgumentError, match="nothing to train: no gradient of the loss reaches them"):
+        train.sgd(0.1).step(loss, params=nn.linear(out_dim=2))
 
 
 def test_a_group_may_have_nothing_of_some_parameters():

@@ -157,6 +157,13 @@ NAMES: list[tuple[Any, str, str]] = [
     (train, "adamW", "did you mean 'adamw'?"),
     (nn, "Linaer", "did you mean 'linear'?"),
     (oc.data([1.0]), "detach", "in its place: oc.stop_gradient(t)"),
+    (oc.data([1.0]), "square", "in its place: t * t"),
+    (oc.data([1.0]), "maximum", "in its place: oc.maximum(t, ...)"),
+    (nn, "BatchNorm2d", "did you mean 'batch_norm2d'?"),
+    (nn, "PReLU", "in its place: oc.where(x > 0, x, a * x)"),
+    (nn, "relu_", "in its place: oc.relu"),
+    (nn, "Dropout3d", "in its place: x * oc.where("),
+    (nn, "AdaptiveMaxPool2d", "in its place: x.max((1, 2))"),
     (oc.data([1.0]), "reshap", "did you mean 'reshape'?"),
     (oc.data([1.0]), "_reshap", "has no attribute '_reshap'"),
     (train.adam(), "zero_grad", "in its place: nothing, step(loss) sets gradients to zero"),
@@ -208,7 +215,7 @@ def test_nothing_is_searched_for_what_tools_ask(owner: Any, monkeypatch: pytest.
 
 def test_another_word_is_no_advice():
     """`invert` was taken for `inner`, and `square` for `Summary`."""
-    for name in ("inverse", "digit", "squad"):
+    for name in ("inventory", "digit", "squad"):
         with pytest.raises(AttributeError) as caught:
             getattr(oc, name)
         assert str(caught.value).endswith(f"no attribute {name!r}")
