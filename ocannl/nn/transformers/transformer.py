@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import ocannl as oc
@@ -58,14 +58,32 @@ class Residual(Protocol):
 
 
 @oc.configurable
-def residual(*, pre_norm: bool = True, dropout_rate: float = 0.0, label: str = "norm") -> Residual:
+def residual(
+    *,
+    pre_norm: bool = True,
+    dropout_rate: float = 0.0,
+    shard: Mapping[Any, str] | None = None,
+    label: str = "norm",
+) -> Residual:
     """`x + dropout(f(norm(x)))` with `pre_norm` (Xiong et al., 2020), else `norm(x + dropout(f(x)))`; the
     shape is kept.
+
+    With `shard={("batch", 1): "model"}` positions are in parts, but for the input of `f`, which is gathered:
+    sequence parallel (Korthikanti et al., 2022).
     """
     norm, drop = layer_norm(label=label), dropout(dropout_rate)
 
+    def in_parts(x: oc.Tensor) -> oc.Tensor:
+        return x if shard is None else oc.shard(x, shard)
+
+    def whole(x: oc.Tensor) -> oc.Tensor:
+        return x if shard is None else oc.shard(x, {})
+
     def apply(x: oc.Tensor, f: Layer, train_step: oc.TensorLike | None = None) -> oc.Tensor:
-        return x + drop(f(norm(x)), train_step) if pre_norm else norm(x + drop(f(x), train_step))
+        x = in_parts(x)
+        if pre_norm:
+            return in_parts(x + drop(f(whole(norm(x))), train_step))
+        return in_parts(norm(x + drop(f(whole(x)), train_step)))
 
     return apply
 
@@ -83,10 +101,11 @@ def encoder_layer(
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
     init: Init = None,
+    shard: Mapping[Any, str] | None = None,
     label: str = "layer",
 ) -> MaskedLayer:
     """Self-attention, with biases if `bias`, then a feed-forward block: batch, position | features, shape
-    kept. `init` is the initial value of all weights.
+    kept. `init` is the initial value of all weights; `shard` divides positions as in `residual`.
     """
     with oc.scope(label):
         attend = multi_head_attention(
@@ -100,7 +119,8 @@ def encoder_layer(
         )
         feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate, init=init)
         first, second = (
-            residual(pre_norm=pre_norm, dropout_rate=dropout_rate, label=f"norm{k}") for k in (1, 2)
+            residual(pre_norm=pre_norm, dropout_rate=dropout_rate, shard=shard, label=f"norm{k}")
+            for k in (1, 2)
         )
 
     def apply(
@@ -124,10 +144,11 @@ def decoder_layer(
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     init: Init = None,
+    shard: Mapping[Any, str] | None = None,
     label: str = "layer",
 ) -> Decoder:
     """Self-attention, attention to a memory, both with biases if `bias`, then a feed-forward block: batch,
-    position | features, shape kept.
+    position | features, shape kept. `shard` divides positions as in `residual`.
     """
     heads: dict[str, Any] = {"num_heads": num_heads, "d_k": d_k, "d_v": d_v, "bias": bias}
     with oc.scope(label):
@@ -135,7 +156,8 @@ def decoder_layer(
         look = cross_attention(**heads, dropout_rate=dropout_rate, init=init, label="memory")
         feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate, init=init)
         first, second, third = (
-            residual(pre_norm=pre_norm, dropout_rate=dropout_rate, label=f"norm{k}") for k in (1, 2, 3)
+            residual(pre_norm=pre_norm, dropout_rate=dropout_rate, shard=shard, label=f"norm{k}")
+            for k in (1, 2, 3)
         )
 
     def apply(
@@ -167,10 +189,12 @@ def transformer_encoder(
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
     init: Init = None,
+    shard: Mapping[Any, str] | None = None,
     label: str = "encoder",
 ) -> MaskedLayer:
     """Layers of self-attention; then a norm with `pre_norm`, or as `last_norm` says: batch, position |
-    features, shape kept. `init` is the initial value of all weights.
+    features, shape kept. `init` is the initial value of all weights; `shard` divides positions as in
+    `residual`.
     """
     return _encoder(**locals())  # the arguments: no other is local yet
 
@@ -220,10 +244,12 @@ def transformer_decoder(
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     init: Init = None,
+    shard: Mapping[Any, str] | None = None,
     label: str = "decoder",
 ) -> Decoder:
     """Layers of self-attention and of attention to a memory; then a norm with `pre_norm`, or as `last_norm`
-    says: batch, position | features, shape kept. Without a mask, self-attention is causal.
+    says: batch, position | features, shape kept. Without a mask, self-attention is causal. `shard` divides
+    positions as in `residual`.
     """
     layers, last = _stack(decoder_layer, **locals())  # the arguments: no other is local yet
 
