@@ -7,7 +7,7 @@ scatter. Both are products with a one-hot matrix that is never made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -22,13 +22,13 @@ from ocannl.dialects.index.linear import POSITION, Linear, MapAttr, SpaceAttr, i
 from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.ir.origins import derive, inherit
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.scalar.accumulation import accumulate, builder_for, neutral_constant, neutral_number
+from ocannl.dialects.scalar.accumulation import accumulate, builder_for, neutral_constant
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.term_lowering import constant, converted, resized_float
 from ocannl.passes.analysis.names import Names, fresh_label, labels_of
 from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
-from ocannl.passes.analysis.patterns.one_hot import NeutralElsewhere, OneHot, chosen, one_hots, variables_of
+from ocannl.passes.analysis.patterns.one_hot import OneHot, chosen, placing
 from ocannl.passes.analysis.values.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import Copier
@@ -161,25 +161,10 @@ def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
         if isinstance(op, ReduceOp) and op.accum.data in ACCUMULATIONS:
             if points(nest.space.data) * points(op.space.data) <= searched:
                 continue
-            found = list(scattered_one_hots(nest, op))
+            found = list(placing(op, dict(nest.space.data)))
             if found:
                 return Scatter(nest, op, found)
     return None
-
-
-def scattered_one_hots(nest: NestOp, reduce: ReduceOp) -> Iterator[OneHot]:
-    """For each variable of the nest one comparison that makes it a scatter, where there is one."""
-    neutral = neutral_number(reduce.accum.data, reduce.result.type)
-    placed: set[str] = set()
-    for one_hot in one_hots(reduce.body.block.ops, dict(nest.space.data)):
-        id_varies_with = variables_of(one_hot.id)
-        if id_varies_with.isdisjoint(reduce.space.names) or not placed.isdisjoint(
-            {one_hot.variable, *id_varies_with}
-        ):
-            continue
-        if NeutralElsewhere(one_hot.comparison, neutral).holds(reduce.yielded):
-            placed.add(one_hot.variable)
-            yield one_hot
 
 
 class Scatterer:

@@ -40,7 +40,7 @@ from ocannl.passes.analysis.nests import (
     ungrouped_steps,
     with_reduced,
 )
-from ocannl.passes.analysis.patterns.one_hot import chosen
+from ocannl.passes.analysis.patterns.one_hot import chosen, placing
 from ocannl.passes.analysis.values.slices import slice_in
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
@@ -124,6 +124,8 @@ class LoadSite:
     in_reduction: bool
     is_scalar: bool
     """Whether the value is the same along the innermost variable around the load."""
+    is_searched: bool
+    """Whether cells search for what is loaded, each of which one of them finds."""
 
     @staticmethod
     def of(load: LoadOp, nest: NestOp) -> LoadSite:
@@ -146,7 +148,11 @@ class LoadSite:
         if not in_reduction:
             anchor = inner
         is_scalar = names.isdisjoint(innermost)
-        return LoadSite(load, anchor, evaluations * points(nest.space.data), in_reduction, is_scalar)
+        own, searching = nest.space.data, set[str]()
+        if isinstance(inner, ReduceOp):
+            searching = {one_hot.variable for one_hot in placing(inner, dict(own))}
+        evaluations *= points(tuple(d for d in own if d[0] not in searching))
+        return LoadSite(load, anchor, evaluations, in_reduction, is_scalar, bool(searching))
 
     def repeats(self, points: int) -> bool:
         """Whether a reduction would compute the value more than `points` times."""
@@ -184,7 +190,7 @@ def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp, large: int
             return False
         return (version.readers - 1) * (cost.arrays - 1) <= 2
     if multiplied or version.readers == 1:
-        return not multiplied
+        return not multiplied and not site.is_searched
     is_large = (
         0 < large <= math.prod(memref_shape(definition.store.node)) * element_bytes(definition.store.node)
     )

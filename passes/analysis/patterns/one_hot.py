@@ -60,6 +60,23 @@ def chosen(reduce: ReduceOp) -> Iterator[OneHot]:
             yield one_hot
 
 
+def placing(reduce: ReduceOp, space: Mapping[str, int]) -> Iterator[OneHot]:
+    """For each variable around a reduction, of the sizes in `space`, one comparison with an id that varies in
+    the reduction, where that says to which of the cells along it a point contributes anything: a scatter.
+    """
+    neutral = neutral_number(reduce.accum.data, reduce.result.type)
+    found: set[str] = set()
+    for one_hot in one_hots(reduce.body.block.ops, space):
+        id_varies_with = variables_of(one_hot.id)
+        if id_varies_with.isdisjoint(reduce.space.names) or not found.isdisjoint(
+            {one_hot.variable, *id_varies_with}
+        ):
+            continue
+        if NeutralElsewhere(one_hot.comparison, neutral).holds(reduce.yielded):
+            found.add(one_hot.variable)
+            yield one_hot
+
+
 def exact(value: SSAValue) -> int:
     """The integers up to which a type represents all exactly."""
     return EXACT[value.type.__class__] if is_float(value.type) else 2**31

@@ -71,40 +71,40 @@ texpr.routine @one_hot_product_gradient {
   texpr.backprop %loss
 }
 
-// An embedding with its gradient.
+// An embedding with its gradient, which is computed where it is added.
 // CHECK-LABEL: loops.func @embedding
-// CHECK:         loops.nest "gather .. n" (b = 4, o = 8) {
+// CHECK:         loops.nest "gather" (b = 4, o = 8) {
 // CHECK-NEXT:      %1 = loops.load %ids[b]
 // CHECK-NEXT:      %2, %3 = loops.position %1 below 6
 // CHECK-NEXT:      %4 = loops.load %embedding_w[%2, o]
 // CHECK-NEXT:      %5 = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:      %6 = arith.select %3, %4, %5 : f32
 // CHECK-NEXT:      loops.store %6, %gather[b, o]
-// CHECK-NEXT:      %7 = arith.addf %6, %6 : f32
-// CHECK-NEXT:      loops.store %7, %0[b, o]
 // CHECK-NEXT:    }
 // CHECK:         loops.nest "loss .. loss.grad" () {
-// CHECK-NEXT:      %8 = loops.reduce add (b = 4, o = 8) : f32 {
-// CHECK-NEXT:        %9 = loops.load %gather[b, o]
-// CHECK-NEXT:        %10 = arith.mulf %9, %9 : f32
-// CHECK-NEXT:        loops.yield %10
+// CHECK-NEXT:      %7 = loops.reduce add (b = 4, o = 8) : f32 {
+// CHECK-NEXT:        %8 = loops.load %gather[b, o]
+// CHECK-NEXT:        %9 = arith.mulf %8, %8 : f32
+// CHECK-NEXT:        loops.yield %9
 // CHECK-NEXT:      }
-// CHECK-NEXT:      loops.store %8, %loss[0]
-// CHECK-NEXT:      %11 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:      loops.store %11, %loss_grad[0]
+// CHECK-NEXT:      loops.store %7, %loss[0]
+// CHECK-NEXT:      %10 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:      loops.store %10, %loss_grad[0]
 // CHECK-NEXT:    }
 // CHECK:         loops.nest "embedding.w.grad" (o = 6, i = 8) {
-// CHECK-NEXT:      %12 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:      loops.store %12, %embedding_w_grad[o, i]
+// CHECK-NEXT:      %11 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      loops.store %11, %embedding_w_grad[o, i]
 // CHECK-NEXT:    }
 // CHECK:         loops.nest "embedding.w.grad scatter" (b = 4, i = 8) {
-// CHECK-NEXT:      %13 = loops.load %ids[b]
-// CHECK-NEXT:      %14, %15 = loops.position %13 below 6
-// CHECK-NEXT:      %16 = loops.load %0[b, i]
-// CHECK-NEXT:      %17 = loops.load %embedding_w_grad[%14, i]
-// CHECK-NEXT:      %18 = arith.addf %17, %16 : f32
-// CHECK-NEXT:      %19 = arith.select %15, %18, %17 : f32
-// CHECK-NEXT:      loops.store %19, %embedding_w_grad[%14, i]
+// CHECK-NEXT:      %12 = loops.load %ids[b]
+// CHECK-NEXT:      %13, %14 = loops.position %12 below 6
+// CHECK-NEXT:      %15 = loops.load %gather[b, i]
+// CHECK-NEXT:      %16 = loops.load %gather[b, i]
+// CHECK-NEXT:      %17 = arith.addf %15, %16 : f32
+// CHECK-NEXT:      %18 = loops.load %embedding_w_grad[%13, i]
+// CHECK-NEXT:      %19 = arith.addf %18, %17 : f32
+// CHECK-NEXT:      %20 = arith.select %14, %19, %18 : f32
+// CHECK-NEXT:      loops.store %20, %embedding_w_grad[%13, i]
 // CHECK-NEXT:    }
 texpr.routine @embedding {
   %ids = texpr.data "ids" : !texpr.tensor<4 | i32>

@@ -554,3 +554,49 @@ loops.func @steps {
     loops.store %2, %z[b, k, l]
   }
 }
+
+// -----
+
+// Cells search for the points that add to them: each point is found once, and what it adds, if cheap, is computed there.
+// CHECK-LABEL: loops.func @scatter
+// CHECK-DAG:     "scaled" virtual
+// CHECK-DAG:     "grown" local
+// CHECK:         loops.nest "grown"
+// CHECK-NOT:     loops.nest "scaled"
+// CHECK:         loops.nest "cells" (v = 10, o = 8) {
+// CHECK:           loops.reduce add (b = 40) : f32 {
+// CHECK:             loops.load %x[b, o]
+// CHECK:             loops.load %grown[b, o]
+loops.func @scatter {
+  %ids = assign.node "ids" on_device : memref<40xi32>
+  %x = assign.node "x" on_device : memref<40x8xf32>
+  %w = assign.node "w" on_device : memref<40xf32>
+  %scaled = assign.node "scaled" local : memref<40x8xf32>
+  %grown = assign.node "grown" local : memref<40x8xf32>
+  %cells = assign.node "cells" on_device : memref<10x8xf32>
+  loops.nest "scaled" (b = 40, o = 8) {
+    %0 = loops.load %x[b, o]
+    %1 = loops.load %w[b]
+    %2 = arith.mulf %0, %1 : f32
+    loops.store %2, %scaled[b, o]
+  }
+  loops.nest "grown" (b = 40, o = 8) {
+    %0 = loops.load %x[b, o]
+    %1 = math.exp %0 : f32
+    loops.store %1, %grown[b, o]
+  }
+  loops.nest "cells" (v = 10, o = 8) {
+    %0 = loops.reduce add (b = 40) : f32 {
+      %1 = loops.load %ids[b]
+      %2 = loops.index v : i32
+      %3 = arith.cmpi eq, %1, %2 : i32
+      %4 = loops.load %scaled[b, o]
+      %5 = loops.load %grown[b, o]
+      %6 = arith.addf %4, %5 : f32
+      %7 = arith.constant 0.0 : f32
+      %8 = arith.select %3, %6, %7 : f32
+      loops.yield %8
+    }
+    loops.store %0, %cells[v, o]
+  }
+}
