@@ -269,6 +269,20 @@ __version__: str
 """The version of this distribution; "0+unknown" where it is not installed."""
 
 
+# Tracebacks name errors as they are imported.
+for _error in (
+    ArgumentError,
+    DeviceError,
+    OcannlError,
+    PositionError,
+    PrecisionError,
+    ShapeError,
+    SpecError,
+    StateError,
+    UninitializedError,
+):
+    _error.__module__ = __name__
+
 # Modules that are written with this one, and loaded when they are asked for.
 PARTS = ("interop", "models", "nn", "train")
 # Functions that are, by their modules.

@@ -21,9 +21,12 @@ NO_GPU = "the NVIDIA driver finds no GPU; CUDA_VISIBLE_DEVICES may hide it"
 
 
 class CudaError(DeviceError):
-    """A failed call of the driver; `code` is a name such as `CUDA_ERROR_OUT_OF_MEMORY`."""
+    """A failed call of the driver; `code` is a name such as `CUDA_ERROR_OUT_OF_MEMORY`.
 
-    def __init__(self, message: str, code: str) -> None:
+    Without one it can be unpickled, which sets it later.
+    """
+
+    def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
         self.code = code
 

@@ -67,9 +67,9 @@ TEXTS: dict[str, tuple[Any, ...]] = {"ncclGetErrorString": (Int,), "ncclGetLastE
 
 
 class NcclError(DeviceError):
-    """A failed call of NCCL, with its number of the reason."""
+    """A failed call of NCCL, with its number of the reason; 0 until it is unpickled."""
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
         self.code = code
 

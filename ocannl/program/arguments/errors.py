@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.program.location import here
+from ocannl.program.location import placed
 
 
 class ArgumentError(OcannlError, TypeError, ValueError):
-    """An argument that is not what a function takes. The message gets the user's line."""
+    """An argument that is not what a function takes. The message gets the user's line, unless it has one."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(here(message))
+        super().__init__(placed(message))
 
 
 class PositionError(ArgumentError, IndexError):

@@ -27,6 +27,8 @@ from ocannl.program.mistakes.other_names import (
     OF_TENSORS,
     OF_TRAIN,
 )
+from ocannl.runtime.cuda.driver import CudaError
+from ocannl.runtime.cuda.nccl import NcclError
 
 ANY: Any = oc
 ANY_TYPE: Any = np.int8
@@ -401,3 +403,24 @@ def test_blocks_have_no_twins():
             twin(block)
     with pytest.raises(oc.ArgumentError, match=re.escape("is not pickled: `ctx.save(path, block)`")):
         pickle.dumps(block)
+
+
+def test_errors_are_named_as_they_are_imported():
+    public = [getattr(oc, name) for name in oc.__all__ if name.endswith("Error")]
+    assert public
+    assert {kind.__module__ for kind in public} == {"ocannl"}
+
+
+FROM_ELSEWHERE = (
+    oc.ArgumentError("no"),
+    oc.PositionError("far"),
+    oc.ShapeError("a|b"),
+    CudaError("out", "CODE"),
+    NcclError("lost", 3),
+)
+
+
+@pytest.mark.parametrize("error", FROM_ELSEWHERE, ids=lambda error: type(error).__name__)
+def test_errors_come_from_other_processes_as_they_were(error: oc.OcannlError):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
