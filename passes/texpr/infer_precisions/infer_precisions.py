@@ -47,8 +47,8 @@ class Precisions:
 
     Values computed from `numbers` alone - constants, positions, static indices, random numbers - have at
     least f32: in fewer bits, positions are not exact. So have `state`, nodes to which code adds repeatedly,
-    and values computed from state and numbers; and so have all values computed with these. Whole numbers take
-    the type of what they are used for: `whole` has that of integers.
+    and values computed from state and numbers, but for casts; and so have all values computed with these.
+    Whole numbers take the type of what they are used for: `whole` has that of integers.
     """
 
     numbers: set[SSAValue]
@@ -185,18 +185,24 @@ def wider_in_scans(ops: Iterable[TensorOp], known: Mapping[SSAValue, Attribute])
 
 
 def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp]) -> set[SSAValue]:
-    """The values that are computed from operations of some kinds alone."""
+    """The values that are computed from operations of some kinds alone, but for casts to small floats."""
     found: set[SSAValue] = set()
     for op in ops:
         if isinstance(op, ScanOp):
             carried = op.carried.data
             pairs = zip(op.arguments[carried:], op.operands[carried:], strict=True)
             found.update(argument for argument, operand in pairs if operand in found)
-        elif is_literal(op) or (
-            found.issuperset(operands_of(op)) if isinstance(op, ApplyOp) else isinstance(op, kinds)
-        ):
+        elif isinstance(op, ApplyOp) and not is_literal(op):
+            if found.issuperset(operands_of(op)) and not is_small(given_element(op.result)):
+                found.add(op.result)
+        elif is_literal(op) or isinstance(op, kinds):
             found.add(op.result)
     return found
+
+
+def is_small(element: Attribute | None) -> bool:
+    """Whether an element type is a float of 8 or 16 bits."""
+    return element is not None and is_float(element) and computed_in(element) != element
 
 
 def given_or_settled(ops: Iterable[TensorOp], whole: WholeNumbers) -> dict[SSAValue, Attribute]:

@@ -329,3 +329,19 @@ texpr.routine @captured {
   %a = texpr.apply = add(%w, %y) logic "." : !texpr.tensor<4>
   %b = texpr.apply = add(%a, %ys) logic "." : !texpr.tensor<3 | 4>
 }
+
+// A cast of memory that code writes is no longer such memory.
+// CHECK-LABEL: texpr.routine @cast {
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %n = texpr.node "n" : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %c = texpr.apply [i] = %n[i] over (i = 4) : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %a = texpr.apply = mul(%n, %x) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %b = texpr.apply = mul(%c, %x) logic "." : !texpr.tensor<4, bf16>
+// CHECK-NEXT:  }
+texpr.routine @cast {
+  %x = texpr.data "x" : !texpr.tensor<4, bf16>
+  %n = texpr.node "n" : !texpr.tensor<4, bf16>
+  %c = texpr.apply [i] = %n[i] over (i = 4) : !texpr.tensor<4, bf16>
+  %a = texpr.apply = mul(%n, %x) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = mul(%c, %x) logic "." : !texpr.tensor<4>
+}
