@@ -145,6 +145,13 @@ ON_GPU: tuple[PipelinePass, ...] = (
     *ON_METAL_GPU[ON_METAL_GPU.index(ExpandMathPass) :],
 )
 
+ON_HOPPER_GPU: tuple[PipelinePass, ...] = tuple(
+    WithOptions(OnlineSoftmaxPass, (("kernels", True), ("warpgroups", True)))
+    if p.name == OnlineSoftmaxPass.name
+    else p
+    for p in ON_GPU
+)
+
 ON_CPU: tuple[PipelinePass, ...] = (
     *SHARED[: SHARED.index(ExpandMathPass)],
     # It looks for exponentials, which expand-math replaces.
@@ -170,8 +177,8 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "c": tuple(p for p in ON_CPU if p is not ExpandMathPass),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
-    "gpu-sm_90a": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
-    "gpu-sm_90a-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER))),
+    "gpu-sm_90a": (*ON_HOPPER_GPU, WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
+    "gpu-sm_90a-tf32": (*ON_HOPPER_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER))),
     "metal": (
         *(WithOptions(p, SPLIT_ON_METAL) if p is SplitKPass else p for p in ON_METAL_GPU),
         WithOptions(LowerLoopsToKernelsPass, ON_METAL),

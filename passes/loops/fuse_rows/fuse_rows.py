@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -12,11 +13,11 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import GroupOp
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.passes.analysis.costs.footprints import NestFootprint
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.fusion.row_fusion import Member, NestChain
-from ocannl.passes.analysis.nests import functions, points
+from ocannl.passes.analysis.nests import all_steps, functions, points, used_nodes, written_nodes
 from ocannl.passes.analysis.schedules.shared_reductions import (
     LEAST_REDUCED,
     choose_lanes,
@@ -37,10 +38,17 @@ ROW_BYTES = 20 * 2**10
 class RowGrouper(Grouper):
     """Groups nests to save kernel launches, where at least one of them reduces rows."""
 
+    @cached_property
+    def ends(self) -> set[NestOp]:
+        """The nests that kernels of groups end with."""
+        return ends_of_groups(self.func)
+
     def begins(self, view: NestFootprint) -> bool:
         return self.saved(NestChain.of(view)) > float("-inf")
 
     def saved(self, chain: NestChain) -> float:
+        if any(member.view.nest in self.ends for member in chain.members):
+            return float("-inf")
         shared = [can_share(member, chain) for member in chain.members]
         rows = math.prod(chain.rows.values())
         size = max(points(member.view.nest.space.data) for member in chain.members)
@@ -69,6 +77,24 @@ class RowBuilder(Builder):
 
     def fuse(self, group: GroupOp) -> None:
         """Leaves the nests as they are: threads share each of them in its own way."""
+
+
+def ends_of_groups(func: FuncOp) -> set[NestOp]:
+    """The nests just after groups that make results, point by point, of what these add up."""
+    found = set[NestOp]()
+    sums: set[SSAValue] = set()
+    for step in all_steps(func):
+        if isinstance(step, GroupOp):
+            sums = set(written_nodes(step))
+        elif isinstance(step, NestOp) and is_of_points(step) and not sums.isdisjoint(used_nodes(step)):
+            found.add(step)
+        else:
+            sums = set()
+    return found
+
+
+def is_of_points(nest: NestOp) -> bool:
+    return not nest.clashing and not any(op.regions for op in nest.body.block.ops)
 
 
 def can_share(member: Member, chain: NestChain) -> bool:

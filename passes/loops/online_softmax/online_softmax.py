@@ -15,11 +15,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.index.memref import element_bytes
-from ocannl.dialects.kernel.gpu import HALF_BYTES
+from ocannl.dialects.kernel.gpu import HALF_BYTES, PROCESSORS
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
 from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.passes.analysis.dataflow.memory import byte_size
-from ocannl.passes.analysis.nests import all_steps, declaration, nests, ungrouped, used_nodes
+from ocannl.passes.analysis.nests import all_steps, declaration, names_in, nests, ungrouped, used_nodes
 from ocannl.passes.analysis.schedules.divisors import largest_divisor
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.analysis.targets.target_options import TargetOptions
@@ -45,6 +45,9 @@ MOST_KEYS_HIDDEN, LEAST_BLOCKS = 128, 4
 KERNEL_BLOCK, LEAST_KEYS_OF_KERNEL, LEAST_TURNS = BlockSizes(64, 32), 16, 4
 # The keys of a block where scores are products of numbers of 16 bits, whose registers hold them.
 KEYS_OF_HALVES = 64
+# On Hopper, blocks of the first group for heads of so many features have more rows, if there are so many: two
+# warpgroups share what is copied, and as many as before run at a time.
+WIDE_FEATURES, WIDE_ROWS, LEAST_WIDE_BLOCKS = 128, 128, PROCESSORS
 # The part of the second-level cache that the scores of a block of rows may take for all keys.
 NEAR = 1 / 2
 
@@ -104,6 +107,24 @@ def kernel_blocks_of(func: FuncOp, softmax: Softmax) -> BlockSpace | None:
     return found
 
 
+def first_blocks_of(func: FuncOp, softmax: Softmax, space: BlockSpace) -> BlockSpace:
+    """The blocks of the first group of kernels for Hopper, with more rows for wide heads in 16 bits."""
+    nests = softmax.nests
+    blocks = math.prod(nests.shape) // (nests.shape[nests.keys] * WIDE_ROWS)
+    is_wide = has_halves(softmax) and features_of(softmax) >= WIDE_FEATURES
+    if not is_wide or nests.shape[nests.rows] % WIDE_ROWS or blocks < LEAST_WIDE_BLOCKS:
+        return space
+    found = BlockSpace.of(func, nests, BlockSizes(WIDE_ROWS, space.sizes.keys))
+    found.visible = visible_blocks(softmax, found)
+    return found
+
+
+def features_of(softmax: Softmax) -> int:
+    """How many weighted sums a row has."""
+    spaces = [[size for n, size in m.nest.space.data if n not in names_in(m.at)] for m in softmax.sums]
+    return max(map(math.prod, spaces), default=1)
+
+
 def approximate_exponentials(softmax: Softmax) -> None:
     """Lets exponentials of products of numbers of 16 bits be approximated, to more bits than these have."""
     if all(element_bytes(load.node) == HALF_BYTES for load in factors_of_scores(softmax)):
@@ -134,7 +155,9 @@ def has_halves(softmax: Softmax) -> bool:
     return all(element_bytes(load.node) == HALF_BYTES for load in loads)
 
 
-def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) -> bool:
+def rewrite(
+    func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool, warpgroups: bool = False
+) -> bool:
     """Replaces the nests of a softmax by groups over blocks. Whether there is a place for these."""
     if any(place(func, softmax, sums) is None for sums in all_sums(softmax, kernels)):
         return False
@@ -149,7 +172,8 @@ def rewrite(func: FuncOp, softmax: Softmax, space: BlockSpace, kernels: bool) ->
     divisors = [member.nest for member in softmax.sums if adds_exponentials(member, softmax)]
     first = [softmax.maximum, *softmax.sums]
     space.nests = softmax.nests
-    online = OnlineBuilder(func, softmax, space, first)
+    own = first_blocks_of(func, softmax, space) if warpgroups else space
+    online = OnlineBuilder(func, softmax, own, first)
     builders: list[GroupBuilder] = [online]
     insert(func, softmax, online)
     _, *later = all_sums(softmax, kernels)
@@ -245,11 +269,13 @@ class OnlineSoftmaxPass(TargetOptions, ModulePass):
 
     Attributes:
         kernels: the groups are for a GPU, where each becomes a kernel, with blocks for its shared memory.
+        warpgroups: that is one of Hopper.
     """
 
     name = "online-softmax"
 
     kernels: bool = False
+    warpgroups: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):
@@ -257,7 +283,7 @@ class OnlineSoftmaxPass(TargetOptions, ModulePass):
             for softmax in softmaxes(func):
                 own = kernel_blocks_of(func, softmax) if self.kernels else None
                 space = own if self.kernels else blocks_of(func, softmax, self.target)
-                if space is not None and rewrite(func, softmax, space, self.kernels):
+                if space is not None and rewrite(func, softmax, space, self.kernels, self.warpgroups):
                     inside.update(softmax.nests.wide)
             if inside:
                 remove_dead_stores(func)

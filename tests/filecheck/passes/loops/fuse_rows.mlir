@@ -74,3 +74,42 @@ loops.func @apart {
 }
 // CHECK-LABEL: loops.func @apart {
 // CHECK-NOT:     loops.group
+
+// What a group adds up is divided in its kernel, not beside the reduction of the results.
+loops.func @after_groups {
+  %x = assign.node "x" constant because "data" : memref<4x512x64xf32>
+  %t = assign.node "t" local because "partial results" : memref<512x64xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<512x64xf32>
+  %s = assign.node "s" on_device because "computed by forward" : memref<512xf32>
+  loops.nest "reset" (b = 512, i = 64) {
+    %zero = arith.constant 0.0 : f32
+    loops.store %zero, %t[b, i]
+  }
+  loops.group "t" (block = 4) {
+    loops.nest "t" (b = 512, i = 64) {
+      %0 = loops.load %t[b, i]
+      %1 = loops.load %x[block, b, i]
+      %2 = arith.addf %0, %1 : f32
+      loops.store %2, %t[b, i]
+    }
+  }
+  loops.nest "y" (b = 512, i = 64) {
+    %3 = loops.load %t[b, i]
+    %4 = arith.constant 4.0 : f32
+    %5 = arith.divf %3, %4 : f32
+    loops.store %5, %y[b, i]
+  }
+  loops.nest "s" (b = 512) {
+    %6 = loops.reduce add (i = 64) : f32 {
+      %7 = loops.load %y[b, i]
+      loops.yield %7
+    }
+    loops.store %6, %s[b]
+  }
+}
+
+// CHECK-LABEL: loops.func @after_groups {
+// CHECK:         loops.group "t" (block = 4) {
+// CHECK-NOT:     loops.group
+// CHECK:         loops.nest "y" (b = 512, i = 64) {
+// CHECK:         loops.nest "s" (b = 512) {

@@ -14,11 +14,16 @@ from support.nests import run_compiled
 from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
 from support.tensor_core_kernels import lowered
+from xdsl.dialects.builtin import BFloat16Type
 
 import ocannl as oc
 from ocannl import nn
+from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.kernel import CopyOp, LaunchOp
+from ocannl.dialects.loops import StoreOp
 from ocannl.lowering.kernels_to_llvm import Emulation
+from ocannl.lowering.pipelines import parse_text
+from ocannl.passes.loops.online_softmax import online_softmax
 from ocannl.runtime.cuda.ptx import ptx_text
 
 Array = NDArray[Any]
@@ -64,6 +69,7 @@ def test_gradients_as_ptx(features: int, monkeypatch: pytest.MonkeyPatch):
     driver = FakeDriver()
     driver.capability, driver.counts = (9, 0), Counts()
     install(monkeypatch, driver)
+    monkeypatch.setattr(online_softmax, "LEAST_WIDE_BLOCKS", 1)
 
     def found(ctx: oc.Context) -> tuple[oc.Routine, list[Array]]:
         arrays = [numbers(1, 256, 1, features, seed=seed) for seed in range(4)]
@@ -79,3 +85,19 @@ def test_gradients_as_ptx(features: int, monkeypatch: pytest.MonkeyPatch):
     for left, right in zip(here, found(oc.Context.cpu(threads=1))[1], strict=True):
         np.testing.assert_allclose(left, right, rtol=0, atol=1e-2 * np.abs(right).max())
     assert not driver.counts.conflicts(looped=True)
+
+
+@pytest.mark.parametrize(("features", "warps"), [(64, 4), (128, 8)])
+def test_wide_heads_have_more_rows(features: int, warps: int, monkeypatch: pytest.MonkeyPatch):
+    """In the kernel of results, which divides them, too: what is left for gradients is a sum of each row."""
+    monkeypatch.setattr(online_softmax, "LEAST_WIDE_BLOCKS", 1)
+    shape = (1, 256, 1, features)
+    q, k, v, g = (oc.data(np.zeros(shape, np.float32), axes="bboo", dtype=oc.bfloat16) for _ in range(4))
+    y = nn.dot_product_attention(q, k, v)
+    code = sum(map(oc.forward, [y, *oc.vjp(y, [q], g)]), oc.Code())
+    step = oc.Context.cuda(arch="sm_90a").compile(code, name="step")
+    first, sums, *_ = [op for op in parse_text(step.ir("kernels")).walk() if isinstance(op, LaunchOp)]
+    assert dict(first.block.data)["warp"] == warps
+    stored = [[op.node for op in launch.walk() if isinstance(op, StoreOp)] for launch in (first, sums)]
+    whole = [[element_type(node) for node in nodes if memref_shape(node) == shape] for nodes in stored]
+    assert whole == [[BFloat16Type()], []]
