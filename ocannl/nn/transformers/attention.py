@@ -102,9 +102,9 @@ def _check_mask(mask: oc.Tensor) -> None:
         raise oc.ShapeError(
             here(
                 f"a mask is `batch, s | t ->`, and {mask} has no input axis, the positions that are seen"
-                '\n  hint: oc.data(array, axes="bbi") for an array of batch, s, t, axes="bi" for s, t; and '
-                'oc.data(seen[:, None], axes="bbi") for padding, batch, t; of an argument, '
-                'oc.function(axes={"mask": "bbi"})'
+                '\n  hint: for an array of batch, s, t it is oc.data(array, axes="bbi"), or of an argument '
+                '@oc.function(axes={"mask": "bbi"}); for padding, batch, t, '
+                'oc.rearrange(seen, "b t -> b 1 t", axes="bbi")'
             )
         )
 

@@ -57,3 +57,13 @@ def test_axes_that_are_said_stay():
 def test_losses_of_a_column():
     step = oc.function(lambda x, y: nn.mse(x[:, 0], y), ctx=oc.Context.cpu(1))
     np.testing.assert_allclose(step(X, Y), ((X[:, 0] - Y) ** 2).mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("out_dim", [1, None])
+def test_losses_of_a_layer_by_a_column(out_dim: int | None):
+    """Each prediction would be compared with each target, before it is known how many a row has."""
+    ctx, layer = oc.Context.cpu(1), nn.linear(out_dim=out_dim, init=1.0)
+    found = oc.function(lambda x, y: nn.mse(layer(x), y), ctx=ctx)(X, Y)
+    np.testing.assert_allclose(found, ((X.sum(-1) - Y) ** 2).mean(), rtol=1e-5)
+    with pytest.raises(oc.ShapeError, match="each would meet each"):
+        nn.mse(layer(oc.data(X)), oc.data(Y))

@@ -173,7 +173,7 @@ def test_batches_do_not_meet_rows(name: str):
     """Numbers along a batch axis and as many along an output axis are all pairs, which nobody means."""
     x = oc.tensor(np.ones((4, 5), np.float32))
     y = oc.tensor(np.ones(4, np.float32))
-    for prediction in (x.sum(1), x[:, :1]):
+    for prediction in (x.sum(1), x[:, :1], oc.param("w", output=None) @ x):
         for pair in ((prediction, y), (y, prediction)):
             with pytest.raises(oc.ShapeError, match="each would meet each"):
                 PAIRS[name](*pair)
@@ -182,7 +182,7 @@ def test_batches_do_not_meet_rows(name: str):
     loss(x[:, :1], oc.data(np.ones((4, 1), np.float32)))
     loss(y, y)
     loss(x, oc.tensor(np.ones(5, np.float32)))
-    loss(oc.param("w", output=None) @ x, y)
+    loss(oc.param("w", output=None) @ x, oc.tensor(np.ones(3, np.float32)))
 
 
 @pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, oc.data])
