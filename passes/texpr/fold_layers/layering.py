@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.texpr import ApplyOp, BackpropOp, MemoryOp, ParamOp
-from ocannl.dialects.texpr.derivatives import DerivativeOp
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp
 from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
 from ocannl.passes.texpr.fold_layers.repeats import LEAST_REPEATS, Repeat, apart, repeats
 
@@ -47,8 +47,10 @@ class NumberedStatements:
         self.known: dict[int, int] = {}
         """The numbers of attributes, from 1 on, by `id`: comparing them takes long."""
         self.types = [self.known.get(id(value.type)) or self.number(value.type) for value in self.results]
+        # Custom gradients are of no use in code that asks for none.
         self.is_differentiated = any(
-            issubclass(t, DerivativeOp | BackpropOp) for t in set(map(type, statements))
+            issubclass(t, DerivativeOp | BackpropOp) and not issubclass(t, AdjointOp | CustomOp)
+            for t in set(map(type, statements))
         )
         self.is_active = [False] * len(self.results)
         """Whether values depend on parameters, in code that asks for derivatives."""

@@ -149,3 +149,46 @@ texpr.routine @shared {
   texpr.zero_grads %x7
   texpr.backprop %x7
 }
+
+// -----
+
+// Gradients of their own, which nothing asks for, let scalars of layers be.
+// CHECK-LABEL: texpr.routine @own_gradients attributes {layers
+// CHECK:         %y2 = texpr.apply = recip_sqrt(%p2)
+// CHECK-NOT:     %s3 =
+// CHECK:         %s5 = texpr.custom %y5 adjoint %t5 pullback (%s2 = %t5)
+// CHECK:         texpr.forward %s6
+texpr.routine @own_gradients {
+  %s0 = texpr.data "s0" : !texpr.tensor<1, f32>
+  %w1 = texpr.param "w1" : !texpr.tensor<1, f32>
+  %p1 = texpr.apply add= mul(%w1, %s0) logic "." : !texpr.tensor<1, f32>
+  %y1 = texpr.apply = recip_sqrt(%p1) logic "." : !texpr.tensor<1, f32>
+  %t1 = texpr.adjoint %y1 : !texpr.tensor<1, f32>
+  %s1 = texpr.custom %y1 adjoint %t1 pullback (%s0 = %t1) : !texpr.tensor<1, f32>
+  %w2 = texpr.param "w2" : !texpr.tensor<1, f32>
+  %p2 = texpr.apply add= mul(%w2, %s1) logic "." : !texpr.tensor<1, f32>
+  %y2 = texpr.apply = recip_sqrt(%p2) logic "." : !texpr.tensor<1, f32>
+  %t2 = texpr.adjoint %y2 : !texpr.tensor<1, f32>
+  %s2 = texpr.custom %y2 adjoint %t2 pullback (%s1 = %t2) : !texpr.tensor<1, f32>
+  %w3 = texpr.param "w3" : !texpr.tensor<1, f32>
+  %p3 = texpr.apply add= mul(%w3, %s2) logic "." : !texpr.tensor<1, f32>
+  %y3 = texpr.apply = recip_sqrt(%p3) logic "." : !texpr.tensor<1, f32>
+  %t3 = texpr.adjoint %y3 : !texpr.tensor<1, f32>
+  %s3 = texpr.custom %y3 adjoint %t3 pullback (%s2 = %t3) : !texpr.tensor<1, f32>
+  %w4 = texpr.param "w4" : !texpr.tensor<1, f32>
+  %p4 = texpr.apply add= mul(%w4, %s3) logic "." : !texpr.tensor<1, f32>
+  %y4 = texpr.apply = recip_sqrt(%p4) logic "." : !texpr.tensor<1, f32>
+  %t4 = texpr.adjoint %y4 : !texpr.tensor<1, f32>
+  %s4 = texpr.custom %y4 adjoint %t4 pullback (%s3 = %t4) : !texpr.tensor<1, f32>
+  %w5 = texpr.param "w5" : !texpr.tensor<1, f32>
+  %p5 = texpr.apply add= mul(%w5, %s4) logic "." : !texpr.tensor<1, f32>
+  %y5 = texpr.apply = recip_sqrt(%p5) logic "." : !texpr.tensor<1, f32>
+  %t5 = texpr.adjoint %y5 : !texpr.tensor<1, f32>
+  %s5 = texpr.custom %y5 adjoint %t5 pullback (%s4 = %t5) : !texpr.tensor<1, f32>
+  %w6 = texpr.param "w6" : !texpr.tensor<1, f32>
+  %p6 = texpr.apply add= mul(%w6, %s5) logic "." : !texpr.tensor<1, f32>
+  %y6 = texpr.apply = recip_sqrt(%p6) logic "." : !texpr.tensor<1, f32>
+  %t6 = texpr.adjoint %y6 : !texpr.tensor<1, f32>
+  %s6 = texpr.custom %y6 adjoint %t6 pullback (%s5 = %t6) : !texpr.tensor<1, f32>
+  texpr.forward %s6
+}
