@@ -171,8 +171,11 @@ def fma_in_f64(b: FunctionBuilder, operands: Sequence[str], type: ValueType) -> 
     return b.emit(f"fptrunc {wide} {b.emit(f'fadd {wide} {product}, {z}')} to {type.text}")
 
 
-def select(b: FunctionBuilder, condition: str, yes: str, no: str, type: ValueType) -> str:
-    condition_type = f"<{type.width} x i1>" if type.width else "i1"
+def select(
+    b: FunctionBuilder, condition: str, yes: str, no: str, type: ValueType, *, one: bool = False
+) -> str:
+    """One of two values; with `one` condition for all lanes, which becomes a branch around vectors."""
+    condition_type = f"<{type.width} x i1>" if type.width and not one else "i1"
     return b.emit(f"select {condition_type} {condition}, {type.text} {yes}, {type.text} {no}")
 
 

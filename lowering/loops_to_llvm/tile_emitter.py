@@ -16,7 +16,7 @@ from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp,
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import from_i64, linear_value
-from ocannl.lowering.llvm.instructions import emit_position
+from ocannl.lowering.llvm.instructions import emit_position, select
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, BYTE, I64, ValueType, literal, value_type, vector
@@ -275,11 +275,24 @@ class TileEmitter(ABC):
         width = max([operand.type.width for operand in operands])
         type = vector(operands[0].type, width)
         result = vector(value_type(op.results[0].type), width)
+        if isinstance(op, arith.SelectOp) and is_foreseen(op.cond) and not operands[0].type.width:
+            return self.branch(operands, height, result)
         rows = [
             emit_operation(self.b, op, [self.row(o, row, width) for o in operands], type, result)
             for row in range(height)
         ]
         return Tile(rows, result, self.b.depth)
+
+    def branch(self, operands: Sequence[Tile], height: int, type: ValueType) -> Tile:
+        """Selects all lanes of a row by one condition: a store of what it leaves as it was would be one under
+        a mask, from which what is loaded next waits for memory, and which many processors emulate.
+        """
+        rows: list[str] = []
+        for row in range(height):
+            condition, *values = operands
+            yes, no = (self.row(value, row, type.width) for value in values)
+            rows.append(select(self.b, self.row(condition, row), yes, no, type, one=True))
+        return Tile(rows, type, self.b.depth)
 
     def index(self, op: IndexOp) -> Tile:
         address = self.placement.addresses[op]
@@ -309,6 +322,14 @@ class TileEmitter(ABC):
         depth = self.b.depth
         self.values[op.position] = Tile([position for position, _ in found], wide, depth)
         self.values[op.inside] = Tile([inside for _, inside in found], vector(BIT, wide.width), depth)
+
+
+def is_foreseen(condition: SSAValue) -> bool:
+    """Whether a condition nearly always holds: that positions are inside of an axis."""
+    op = condition.owner
+    if isinstance(op, arith.AndIOp):
+        return is_foreseen(op.lhs) and is_foreseen(op.rhs)
+    return isinstance(op, PositionOp)
 
 
 @dataclass(frozen=True, slots=True)
