@@ -48,6 +48,7 @@ class Emission:
     numbers: dict[tuple[At, int], int] = field(default_factory=dict[tuple[At, int], int])
     """The numbers of messages that are sent to a stage."""
     _next: Iterator[int] = field(default_factory=count)
+    _own_maps: dict[Operation, bool] = field(default_factory=dict[Operation, bool])
 
     def __post_init__(self) -> None:
         self.programs = [StageProgram() for _ in range(self.stages.count)]
@@ -133,13 +134,19 @@ class Emission:
         copy = copied(source, operands)
         if isinstance(copy, ApplyOp):
             copy.properties.pop("stages", None)
-        if part is not None and mentions(copy, RANK):
+        if part is not None and self._mentions_rank(source):
             set_index(copy, RANK, part)
         program.expressions.append(copy)
         for result, own in zip(source.results, copy.results, strict=True):
             program.copies[result, part] = own
             hint = result.name_hint
             own.name_hint = hint if part is None or hint is None else f"{hint}_m{part}"
+
+    def _mentions_rank(self, source: Operation) -> bool:
+        """Whether an operation, of which all microbatches have copies, has the number of one in its maps."""
+        if source not in self._own_maps:
+            self._own_maps[source] = mentions(source, RANK)
+        return self._own_maps[source]
 
     def _joined(self, op: AllReduceOp | AllGatherOp, stage: int) -> ApplyOp:
         """The value that comes from all microbatches, as an operation with a part for each."""
