@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.loops import StepOp
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.memory import ArgBlock
@@ -59,8 +60,9 @@ class Run(Protocol):
         """
         ...
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        """The median seconds of each step of the routine, which is that of a module, over some runs.
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
+        """The median seconds of each step of the routine, which is that of a module, over some runs, in
+        order; where it is known, also of the steps in bodies of loops, for all iterations together.
 
         The runs write its nodes. Raises `DeviceError`.
         """

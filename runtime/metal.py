@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.kernel.gpu import WARP
+from ocannl.dialects.loops import StepOp
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels.description import Dispatch, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
@@ -208,5 +209,5 @@ class MetalProgram:
 class MetalRun(HostRun):
     """The kernels of a routine on a block of arguments."""
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
         raise DeviceError("there are no times of single kernels on Metal")

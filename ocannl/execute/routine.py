@@ -115,7 +115,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
         self.run = executable.program.bind(self._args)
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
-        self._seconds: list[float] | None = None
+        self._seconds: dict[StepOp, float] | None = None
         self._resources: list[Resources] | None = None
 
     @property
@@ -416,16 +416,20 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
 
         All nodes have the values from before afterwards. Raises as a run does.
         """
-        _, self._seconds = self.step_seconds(integer(runs, "the number of runs", least=1))
+        self._seconds = self._measured(integer(runs, "the number of runs", least=1))
         return self.schedule()
 
-    def step_seconds(self, runs: int) -> tuple[list[StepOp], list[float]]:
-        """The steps of the routine, or of all stages in order, and the median seconds of each in some runs,
+    def step_seconds(self, runs: int) -> dict[StepOp, float]:
+        """The steps of the routine, or of all stages in order, with the median seconds of each in some runs,
         which leave all nodes as they were. Raises as a run does.
         """
+        measured = self._measured(runs)
+        return {step: measured[step] for func in self._executable.stages for step in func.steps}
+
+    def _measured(self, runs: int) -> dict[StepOp, float]:
+        """The times of all steps, as far as they are known."""
         with self.unchanged(), self._alone(), self._turn():
-            seconds = self.run.profile(self._executable.module, runs)
-        return [step for func in self._executable.stages for step in func.steps], seconds
+            return self.run.profile(self._executable.module, runs)
 
     @contextmanager
     def unchanged(self) -> Generator[Callable[[], None]]:

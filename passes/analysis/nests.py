@@ -25,6 +25,7 @@ from ocannl.dialects.loops import (
     NestOp,
     ReduceOp,
     RepeatOp,
+    StepOp,
     StoreOp,
 )
 from ocannl.dialects.loops.late_bodies import late_body
@@ -66,6 +67,14 @@ def steps(func: FuncOp) -> list[NestOp | GroupOp]:
 def all_steps(func: FuncOp) -> list[Step]:
     """The nests, groups, loops and collectives of a function, in the order in which they run."""
     return [op for op in operations_of(func.body.block) if is_step(op)]
+
+
+def steps_within(func: FuncOp) -> list[StepOp]:
+    """All that runs in a function, each loop followed by the steps of its body."""
+    found: list[StepOp] = []
+    for step in func.steps:
+        found += [step, *(steps_within(step.func) if isinstance(step, RepeatOp) else ())]
+    return found
 
 
 def is_step(op: Operation) -> TypeGuard[Step]:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.loops import StepOp
 from ocannl.dialects.routine import STAGE
-from ocannl.passes.analysis.nests import uncalled
+from ocannl.passes.analysis.nests import steps_within, uncalled
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.grid import Grid
 from ocannl.runtime.collectives.memory import MeshMemory
@@ -110,7 +111,7 @@ class MeshRun:
             self.args.slots[slot] = self._ranks[0].args.slots[self._ranks[0].slot(slot)]
         return [memory.joined([own[k] for own in found]) for k, memory in enumerate(memories)]
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
         """The seconds of each step on the first rank here; of stages, on the first rank of each, in order."""
         for rank in self._ranks:
             rank.take(self.args)
@@ -118,11 +119,16 @@ class MeshRun:
         if not self._staged:
             return found[0]
         self.engine.flush()
-        counts = [len(func.steps) for func in uncalled(module)]
-        padded = [np.array([*own, *[0.0] * (max(counts) - len(own))]) for own in found]
+        of_stages = [list(dict.fromkeys(steps_within(func))) for func in uncalled(module)]
+        most = max(map(len, of_stages))
+        padded = [np.array([*own.values(), *[0.0] * (most - len(own))]) for own in found]
         of_ranks = self.engine.all_parts(padded)
-        first = [self.grid.group(0, STAGE)[stage] for stage in range(len(counts))]
-        return [s for rank, count in zip(first, counts, strict=True) for s in of_ranks[rank][:count].tolist()]
+        first = [self.grid.group(0, STAGE)[stage] for stage in range(len(of_stages))]
+        return {
+            step: seconds
+            for rank, steps in zip(first, of_stages, strict=True)
+            for step, seconds in zip(steps, of_ranks[rank].tolist(), strict=False)
+        }
 
 
 class RankRun:
@@ -170,7 +176,7 @@ class RankRun:
         """The slot of a static index on this rank, given its slot in the arguments for all ranks."""
         return given + self._shift
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
         found = self.run.profile(module, runs)
         self.exchanger.raise_first()
         return found

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.loops import StepOp
 from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import RECORD, VIOLATION
@@ -90,7 +91,7 @@ class NativeRun(HostRun):
         self.name = program.name
         self.lines = isinstance(program.code, DebuggedModule)
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
         return profile(module, self.args, runs, self.target, self.name, lines=self.lines)
 
 
@@ -112,6 +113,6 @@ class ForeignProgram:
         self.refuse()
         return []
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
         self.refuse()
-        return []
+        return {}

@@ -11,7 +11,7 @@ from ocannl.dialects.loops import StepOp
 from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
-from ocannl.passes.analysis.nests import functions, uncalled
+from ocannl.passes.analysis.nests import functions, steps_within, uncalled
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.host.debugged import debugged
 from ocannl.runtime.host.jit import compile_llvm
@@ -38,6 +38,8 @@ class Clocked:
         steps = [op for each in functions(module) for op in each.body.block.ops if isinstance(op, StepOp)]
         self.own = [number for number, step in enumerate(steps) if step.parent_op() is func]
         """The numbers of the steps of the routine itself."""
+        self.within = {step: steps.index(step) for step in steps_within(func)}
+        """The number of each of its steps, those in bodies of loops among them."""
         text = to_llvm(module, clocked=True, target=target, lines=lines)
         self.code = debugged(text, target) if lines else compile_llvm(text, target=target)
         self.args = args
@@ -60,21 +62,23 @@ def profile(
     name: str = "",
     *,
     lines: bool = False,
-) -> list[float]:
-    """The median seconds of each nest, group, loop or kernel over some runs, in the order in which they run;
-    of several stages, those of the stage with a name. `lines` is that of `Clocked`.
+) -> dict[StepOp, float]:
+    """The median seconds of each nest, group, loop or kernel over some runs, in the order in which they run,
+    of those in a loop for all iterations together; of several stages, those of the stage with a name.
+    `lines` is that of `Clocked`.
 
     The runs do what the routine does: they write its nodes. A first one, which warms up, is not counted.
     """
     clocked = Clocked(module, args, target, name, lines=lines)
     clocked.run()
-    spent, seconds = np.zeros((runs, len(clocked.own))), np.zeros(runs)
+    spent, seconds = np.zeros((runs, len(clocked.ticks))), np.zeros(runs)
     for k in range(runs):
         start = time.perf_counter()
-        spent[k] = clocked.run()[clocked.own]
+        spent[k] = clocked.run()
         seconds[k] = time.perf_counter() - start
-    second = np.median(spent.sum(axis=1) / seconds)
-    return list(np.median(spent, axis=0) / second)
+    second = np.median(spent[:, clocked.own].sum(axis=1) / seconds)
+    medians = (np.median(spent, axis=0) / second).tolist()
+    return {step: medians[number] for step, number in clocked.within.items()}
 
 
 def _array_at(address: int, count: int) -> NDArray[np.int64]:

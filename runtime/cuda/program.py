@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.loops import StepOp
 from ocannl.lowering.entry import EntryLayout
 from ocannl.runtime.cuda.bound_steps import BoundExchange, BoundLaunch, Exchanging
 from ocannl.runtime.cuda.dependences import dependences
@@ -21,6 +22,7 @@ from ocannl.runtime.cuda.gpu import Gpu
 from ocannl.runtime.cuda.graph import KernelGraph
 from ocannl.runtime.cuda.record import Recorder
 from ocannl.runtime.device import Memory
+from ocannl.runtime.interface import the_func
 from ocannl.runtime.kernel_plan import ExchangeRun, KernelRun, Look, Plan
 from ocannl.runtime.memory import ArgBlock
 
@@ -201,7 +203,7 @@ class CudaRun:
         self.device.synchronize()
         return [recorder.finish() for recorder in recorders]
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
         """The median seconds from the end of one kernel to that of the next, in launches of a graph; those of
         the kernels of a loop together. What two events take by themselves is subtracted.
 
@@ -225,7 +227,7 @@ class CudaRun:
         between, *times = np.median(np.array(spent[1:]), axis=0)
         owners = [step.step for step in self.steps if not isinstance(step, Look)]
         np.add.at(found, owners, np.maximum(np.array(times) - between, 0))
-        return found.tolist()
+        return dict(zip(the_func(module).steps, found.tolist(), strict=True))
 
     def timed_parts(self, idle: Any, events: Sequence[Any]) -> list[KernelGraph | BoundExchange]:
         """Parts of a run, kernels one after the other, with an event after each step; the first two come

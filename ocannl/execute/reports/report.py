@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -14,9 +15,11 @@ from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, NestOp, ReduceO
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.costs.work import bytes_moved, flops
 from ocannl.passes.analysis.dataflow.memory import memory_report
-from ocannl.passes.analysis.nests import Step, all_steps, functions
+from ocannl.passes.analysis.nests import Step, all_steps, functions, is_step
 from ocannl.program.text.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
+
+Row: TypeAlias = tuple[str, str, str, str, str]
 
 
 def memory_table(func: FuncOp, expressions: Mapping[str, str]) -> str:
@@ -36,39 +39,39 @@ def memory_table(func: FuncOp, expressions: Mapping[str, str]) -> str:
 
 
 def schedule_table(
-    func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None = None
+    func: FuncOp, seconds: Mapping[StepOp, float] | None, resources: Sequence[Resources] | None = None
 ) -> str:
     """Each nest, group and loop with its scalar operations and bytes; with `seconds`, the time of each, also
-    its rates.
+    its rates. What is in a loop has the time of all iterations together.
     """
     if resources is not None or has_kernels(func):
         return kernel_table(func, seconds, resources)
     rows = [("kernel", "space", "schedule", "flops", "bytes")]
     rates = [("time", "GFLOP/s", "GB/s")]
-    for number, step in enumerate(all_steps(func)):
-        rows += _step_rows(step)
-        if seconds is not None:
-            rates.append(_rates(seconds[number], flops(step), bytes_moved(step)))
-            rates += [("", "", "")] * (len(rows) - len(rates))
+    for step in all_steps(func):
+        for inner, row in _step_rows(step):
+            rows.append(row)
+            if seconds is not None:
+                rates.append(_rates(seconds, inner, is_repeated=inner is not step))
     return table([(*row, *rate) for row, rate in zip(rows, rates, strict=True)] if seconds else rows)
 
 
-def _step_rows(step: Step) -> list[tuple[str, str, str, str, str]]:
+def _step_rows(step: Step) -> list[tuple[Operation, Row]]:
     """The row of a step, and those of what is inside."""
     work, traffic = str(flops(step)), str(bytes_moved(step))
     match step:
         case NestOp():
-            return [(*_nest_cells(step), work, traffic)]
+            return [(step, (*_nest_cells(step), work, traffic))]
         case GroupOp():
             schedule = "" if step.schedule is None else schedule_text(step.schedule.data)
             head = (step.label.data, space_text(step.space.data), schedule, work, traffic)
-            inside = [(*_nest_cells(nest), str(flops(nest)), "") for nest in step.nests]
+            inside = [(nest, (*_nest_cells(nest), str(flops(nest)), "")) for nest in step.nests]
         case CollectiveOp():
             head, inside = (step.head, f"over {step.mesh.data}", "", work, traffic), []
         case RepeatOp():
             head = (f"@{step.body.data}", f"{step.index.data}={step.count.data}", "", work, traffic)
             inside = [row for inner in all_steps(step.func) for row in _step_rows(inner)]
-    return [head, *((f"  {row[0]}", *row[1:]) for row in inside)]
+    return [(step, head), *((inner, (f"  {row[0]}", *row[1:])) for inner, row in inside)]
 
 
 def _nest_cells(nest: NestOp) -> tuple[str, str, str]:
@@ -77,9 +80,16 @@ def _nest_cells(nest: NestOp) -> tuple[str, str, str]:
     return nest.label.data, (space_text(nest.space.data) or "scalar") + "".join(reduced), schedule
 
 
-def _rates(seconds: float, work: int, traffic: int) -> tuple[str, str, str]:
-    per_nanosecond = 1e-9 / max(seconds, 1e-9)
-    return f"{1e6 * seconds:.2f} us", f"{work * per_nanosecond:.3g}", f"{traffic * per_nanosecond:.3g}"
+def _rates(seconds: Mapping[StepOp, float], step: Operation, *, is_repeated: bool) -> tuple[str, str, str]:
+    """The time of a step and, if it runs once, its rates; nothing for a nest of a group."""
+    spent = seconds.get(step) if isinstance(step, StepOp) else None
+    if spent is None:
+        return "", "", ""
+    if is_repeated or not is_step(step):
+        return f"{1e6 * spent:.2f} us", "", ""
+    per_nanosecond = 1e-9 / max(spent, 1e-9)
+    rates = (work * per_nanosecond for work in (flops(step), bytes_moved(step)))
+    return f"{1e6 * spent:.2f} us", *(f"{rate:.3g}" for rate in rates)
 
 
 def has_kernels(func: FuncOp) -> bool:
@@ -88,7 +98,9 @@ def has_kernels(func: FuncOp) -> bool:
     return any(isinstance(op, LaunchOp) or (isinstance(op, RepeatOp) and has_kernels(op.func)) for op in ops)
 
 
-def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None) -> str:
+def kernel_table(
+    func: FuncOp, seconds: Mapping[StepOp, float] | None, resources: Sequence[Resources] | None
+) -> str:
     """Each kernel with its blocks, threads and register variables; with its time, its registers and its
     spilled bytes where these are known.
     """
@@ -110,8 +122,7 @@ def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Seque
         more = [("registers a thread", "spilled bytes"), *more]
         rows = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
     if seconds is not None:
-        own = [op for op in func.body.block.ops if isinstance(op, StepOp)]
-        spent = {op: f"{1e6 * second:.2f} us" for op, second in zip(own, seconds, strict=True)}
+        spent = {op: f"{1e6 * second:.2f} us" for op, second in seconds.items()}
         times = ["time", *(spent.get(op, "") for op, _ in found)]
         rows = [(*row, time) for row, time in zip(rows, times, strict=True)]
     return table(rows)

@@ -11,7 +11,7 @@ from typing import Protocol
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.dialects.loops import FuncOp, NestOp, StepOp
 from ocannl.execute.memory.nodes import Nodes
 from ocannl.execute.meshes import put_on_mesh
 from ocannl.execute.reports.report import memory_table, schedule_table
@@ -65,7 +65,7 @@ class RoutineTexts(Viewable):
     keys: Mapping[tuple[Value, bool], str]
     _program: ExtractedRoutine
     _executable: Executable
-    _seconds: list[float] | None
+    _seconds: Mapping[StepOp, float] | None
     _resources: list[Resources] | None
 
     @property
@@ -87,7 +87,7 @@ class RoutineTexts(Viewable):
         GB/s. The last line names the threads of parallel loops, if there are any. For a GPU, each kernel has
         its blocks, threads and register variables; after `assemble()` also the registers of a thread.
         """
-        kernels = self._of_stages(lambda func: schedule_table(func, self._seconds_of(func), self._resources))
+        kernels = self._of_stages(lambda func: schedule_table(func, self._seconds, self._resources))
         if not self._executable.interface.layout.is_parallel:
             return kernels
         return f"{kernels}\nparallel loops run on {self._target.team}"
@@ -96,9 +96,9 @@ class RoutineTexts(Viewable):
         """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""
         target, pipeline = self._target.device.target, self._target.target
         program = self._extracted()
-        return show(
-            Program(program.module, self.name, pipeline, target, self.tunings, self._seconds, program), path
-        )
+        seconds = self._seconds_of_steps()
+        shown = Program(program.module, self.name, pipeline, target, self.tunings, seconds, program)
+        return show(shown, path)
 
     def ptx(self, arch: str | None = None) -> str:
         """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
@@ -150,13 +150,12 @@ class RoutineTexts(Viewable):
         expressions = self._program.expressions
         return self._of_stages(lambda func: memory_table(func, expressions))
 
-    def _seconds_of(self, func: FuncOp) -> list[float] | None:
-        """The times of the steps of the routine, or of one stage, after `profile()`."""
-        if self._seconds is None:
+    def _seconds_of_steps(self) -> list[float] | None:
+        """The times of the steps of the routine, or of all stages in order, after `profile()`."""
+        known = self._seconds
+        if known is None:
             return None
-        stages = self._executable.stages
-        start = sum(len(own.steps) for own in stages[: stages.index(func)])
-        return self._seconds[start : start + len(func.steps)]
+        return [known[step] for func in self._executable.stages for step in func.steps]
 
     def _of_stages(self, text: Callable[[FuncOp], str]) -> str:
         """The text of the routine, or that of each stage under its number."""

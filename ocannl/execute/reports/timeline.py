@@ -80,7 +80,7 @@ class TimedRun:
         with self._clock(f"{self.name}.run_loop(epochs={epochs})", "loop"):
             return self.run.loop(epochs=epochs, ranged=ranged, advance=advance, record=record)
 
-    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+    def profile(self, module: ModuleOp, runs: int) -> dict[StepOp, float]:
         return self.run.profile(module, runs)
 
     @contextmanager
@@ -151,11 +151,11 @@ def _spans(routine: Routine, timed: TimedRun) -> Iterator[Span]:
     if not runs:
         return
     try:
-        steps, seconds = routine.step_seconds(PROFILED_RUNS)
+        seconds = routine.step_seconds(PROFILED_RUNS)
     except DeviceError:  # loops that the host of a GPU drives have no profile
         return
     for run in runs:
-        for number, (_, own) in enumerate(groupby(zip(steps, seconds, strict=True), _func_of)):
+        for number, (_, own) in enumerate(groupby(seconds.items(), _func_of)):
             yield from _kernels(replace(run, thread=run.thread + number), [*own])
 
 
