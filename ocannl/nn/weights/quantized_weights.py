@@ -26,6 +26,9 @@ from ocannl.program import graph
 FEW = 4
 """The rows of activations for which weights are decoded in registers; for more, panels are decoded."""
 
+ENCODED_AT_ONCE = 2**22
+"""The weights that are encoded together, at most, if a row has no more."""
+
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = Callable[..., oc.Tensor]
 Kept: TypeAlias = Mapping[str, oc.Tensor]
@@ -74,8 +77,16 @@ class Format:
         )
 
     def encoded(self, array: Array) -> Mapping[str, Array]:
-        """The arrays that are kept of weights."""
-        return self.encode(self.split(np.asarray(array, np.float32)))
+        """The arrays that are kept of weights. Large ones are encoded some rows at a time, since all of
+        them in f32 need far more memory than what is kept.
+        """
+        rows = len(array) if array.ndim < 2 else max(1, ENCODED_AT_ONCE // max(1, prod(array.shape[1:])))
+        found: dict[str, list[Array]] = {label: [] for label in self.kept}
+        for start in range(0, max(1, len(array)), max(1, rows)):
+            part = self.encode(self.split(np.asarray(array[start : start + rows], np.float32)))
+            for label, (_, dtype) in self.kept.items():
+                found[label].append(part[label].astype(dtype))
+        return {label: np.concatenate(parts) for label, parts in found.items()}
 
 
 def _steps(greatest: Array, levels: int) -> tuple[Array, Array]:

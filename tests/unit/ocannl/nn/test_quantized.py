@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl import nn
+from ocannl.nn.weights import quantized_weights
 from ocannl.nn.weights.quantized_weights import FORMATS
 from ocannl.passes.loops import fuse_operands
 
@@ -35,6 +36,17 @@ def arrays(block: oc.Block[..., Any]) -> dict[str, Array]:
     """The arrays that a quantized layer keeps of its weights."""
     ctx = oc.default_context()
     return {name.rpartition(".")[2]: ctx[node] for name, node in block.state.items() if ".w." in name}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_rows_that_are_encoded_one_after_the_other_are_as_all_at_once(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    weights = RNG.normal(size=(5, 3, 512)).astype(np.float32)
+    together = FORMATS[kind].encoded(weights)
+    monkeypatch.setattr(quantized_weights, "ENCODED_AT_ONCE", 2 * 3 * 512)
+    for label, array in FORMATS[kind].encoded(weights).items():
+        np.testing.assert_array_equal(array, together[label], strict=True)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5])
