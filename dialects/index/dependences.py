@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.bounds import Bound
-from ocannl.dialects.index.linear import Linear, Map, has_position
+from ocannl.dialects.index.linear import Linear, Map, Space, has_position
 
 Point: TypeAlias = dict[str, int]
 
@@ -27,7 +28,8 @@ def check_own_reads(
     would depend on their order. Points are told apart by the variables `apart`, or by those of the store;
     `bounds` hold at all of them.
     """
-    found = dependent_points(stored, other, space, apart, bounds)
+    apart = None if apart is None else tuple(apart)
+    found = _found_before(stored, other, tuple(space.items()), apart, tuple(bounds))
     if found is None:
         return
     writer, reader = (", ".join(f"{name} = {value}" for name, value in point.items()) for point in found)
@@ -35,6 +37,14 @@ def check_own_reads(
     raise VerifyException(
         f"the point {reader} {does} an element that the point {writer} sets, and points have no order{way}"
     )
+
+
+@lru_cache(maxsize=4096)
+def _found_before(
+    stored: Map, other: Map, space: Space, apart: tuple[str, ...] | None, bounds: tuple[Bound, ...]
+) -> tuple[Point, Point] | None:
+    """`dependent_points`, kept: each verification of a module asks for the same."""
+    return dependent_points(stored, other, dict(space), apart, bounds)
 
 
 def dependent_points(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any, cast
 
 import ml_dtypes
@@ -23,10 +24,11 @@ PLAIN = frozenset((bool, int, float))
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array with a dtype, of NumPy or another library; tensors of programs are such,
-    too.
+    """Whether a value is an array with a dtype, of NumPy, Python or another library; tensors of programs are
+    such, too.
     """
-    return isinstance(value, np.ndarray | np.generic) or any(hasattr(value, name) for name in OF_OTHERS)
+    own = np.ndarray | np.generic | memoryview | array
+    return isinstance(value, own) or any(hasattr(value, name) for name in OF_OTHERS)
 
 
 def holds_arrays(value: object) -> bool:

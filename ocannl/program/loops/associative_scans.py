@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import built, form_of, leaves_of
 from ocannl.program.indexing.tensor_parts import ALL, part_of
@@ -46,12 +47,24 @@ def associative_scan(
         if form_of(found) != form:
             raise ArgumentError("what an associative scan combines has the form of its elements")
         combined = [as_tensor(leaf) for leaf in leaves_of(found)]
+        for one, given in zip(combined, ahead, strict=True):
+            _check_shape(one, given)
         kept = slice(size - apart, size) if reverse else slice(0, apart)
         ends = [_cut(leaf, axis, kept) for leaf in leaves]
         pairs = zip(combined, ends, strict=True) if reverse else zip(ends, combined, strict=True)
         leaves = [_joined(one, other, axis) for one, other in pairs]
         apart *= 2
     return built(form, iter(leaves))
+
+
+def _check_shape(combined: Tensor, given: Tensor) -> None:
+    """Raises `ArgumentError` where what was combined lacks positions, or has others."""
+    found, wanted = graph.known_shape(combined.ir_value), graph.known_shape(given.ir_value)
+    if found.is_final and wanted.is_final and found.memory_sizes != wanted.memory_sizes:
+        raise ArgumentError(
+            "an associative scan combines many positions at once, each with its own: of tensors of the "
+            f"shape {wanted} it got `{combined.label}` of the shape {found}; a reduction is no such function"
+        )
 
 
 def _cut(tensor: Tensor, axis: int, positions: slice) -> Tensor:

@@ -1,5 +1,6 @@
 """Which dtypes data have on the device, and initial values of parameters."""
 
+from array import array as flat_array
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def test_every_dtype_is_kept_and_computed_with(dtype: type[np.generic]):
     np.testing.assert_array_equal(context[x * 3], [[3, 0, 3]])
 
 
-def test_lists_have_the_dtype_of_what_is_in_them():
+def test_lists_and_buffers_have_the_dtype_of_what_is_in_them():
     lists: list[tuple[ArrayLike, type[np.generic]]] = [
         ([1, -2], np.int32),
         ([2**31], np.int64),
@@ -34,6 +35,8 @@ def test_lists_have_the_dtype_of_what_is_in_them():
         (np.array([1], np.uint64), np.int64),
         ([np.float64(1), 2.0], np.float64),
         ([np.int64(1)], np.int64),
+        (memoryview(np.ones(2)), np.float64),
+        (flat_array("d", [0.5]), np.float64),
     ]
     for given, dtype in lists:
         assert oc.Context.cpu()[oc.data(given)].dtype == dtype

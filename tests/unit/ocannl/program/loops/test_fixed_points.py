@@ -88,3 +88,5 @@ def test_associative_scans_keep_form_and_size() -> None:
         oc.associative_scan(lambda a, b: a, (x, y), axis=1)
     with pytest.raises(oc.ArgumentError, match="the form of its elements"):
         oc.associative_scan(lambda a, b: a[0], (x, x))
+    with pytest.raises(oc.ArgumentError, match=r"shape 1\|3 it got `einsum` of the shape \(\); a reduction"):
+        oc.associative_scan(lambda a, b: (a + b).sum(), x)
