@@ -41,12 +41,16 @@ def axes_of_integers(signature: Signature, axes: Mapping[str, str]) -> dict[str,
 
 
 def axes_of_columns(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:
-    """The letters of arrays of one axis, and of ids, where the first axes of all arrays are equal."""
+    """The letters of arrays of one axis, or of a number for each row of another array, and of ids, where the
+    first axes of all arrays are equal.
+    """
     arrays = [(path, leaf) for path, leaf in signature.leaves if isinstance(leaf, ArrayType) and leaf.shape]
     if len({leaf.shape[0] for _, leaf in arrays}) != 1 or len(arrays) == 1:
         return {}
+    rows = [leaf.shape[:-1] for _, leaf in arrays]
     return {
         path: "b" * len(leaf.shape)
         for path, leaf in arrays
-        if (len(leaf.shape) == 1 or is_integer(leaf.dtype)) and shared_letters(axes, path) is None
+        if (len(leaf.shape) == 1 or leaf.shape in rows or is_integer(leaf.dtype))
+        and shared_letters(axes, path) is None
     }

@@ -62,7 +62,7 @@ def trace(
     1. Those that have one integer for each row of another array are ids, with batch axes only.
     2. None are ids: their axes are those of other arrays.
     3. As the first, where only arrays of floats have rows.
-    4. Arrays with one number for each row of all others have a batch axis only.
+    4. Arrays with one number for each row of all others, or of another, have batch axes only.
     5. All integers are ids, as the ends of the edges of a graph, if they do little but choose positions.
 
     Raises `ShapeError` where no guess fits, `SpecError` for malformed specs, `ArgumentError` for results that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -11,8 +12,8 @@ from ocannl.program.types.shape_view import ShapeView
 
 
 def check_paired(a: oc.TensorLike, b: oc.TensorLike) -> None:
-    """Raises `ShapeError` where the batch axes of one are as many elements as the output axes of the other:
-    each of these would meet each of those.
+    """Raises `ShapeError` where the batch axes of one are as many elements as all axes of the other, with
+    output axes: each of these would meet each of those.
     """
     first, second = oc.as_tensor(a), oc.as_tensor(b)
     for own, other in ((first, second), (second, first)):
@@ -20,30 +21,38 @@ def check_paired(a: oc.TensorLike, b: oc.TensorLike) -> None:
             raise oc.ShapeError(
                 here(
                     f"{own!r} has its elements along batch axes, {other!r} along output axes: each would "
-                    'meet each; data have batch axes as in oc.data(array, axes="b")'
+                    f'meet each; data have batch axes as in oc.data(array, axes="{"b" * other.ndim}")'
                 )
             )
 
 
 def is_crossed(own: ShapeView[Any], other: ShapeView[Any]) -> bool:
-    """Whether one value has a number of elements in its batch row, and another the same in its output row.
+    """Whether one value has a number of elements in its batch row, and another the same with output axes.
 
     Output axes that are open, as of a layer whose size nothing has said, would become those of the other.
     """
-    sizes, along = [size for size in own.batch if size is not ...], other.output
-    if other.batch or not all(isinstance(size, int) for size in (*sizes, *along)):
+    sizes, others = [size for size in own.batch if size is not ...], (*other.batch, *other.output)
+    if not _are_known((*sizes, *others)) or prod(_known(other.output)) <= 1:
         return False
-    return prod(along) > 1 and prod(sizes) == prod(along) and _has_one_output(own)
+    return prod(_known(sizes)) == prod(_known(others)) and _has_one_output(own)
 
 
 def _has_one_output(shape: ShapeView[Any]) -> bool:
     """Whether a shape has one element in its output row, or it is not known how many."""
-    if all(isinstance(size, int) for size in shape.output):
-        return prod(shape.output) == 1
+    if _are_known(shape.output):
+        return prod(_known(shape.output)) == 1
     try:
-        return prod(shape.array) == prod(size for size in shape.batch if size is not ...)
+        return prod(shape.array) == prod(_known(shape.batch))
     except oc.ShapeError:
         return True
+
+
+def _known(sizes: Iterable[object]) -> list[int]:
+    return [size for size in sizes if isinstance(size, int)]
+
+
+def _are_known(sizes: Iterable[object]) -> bool:
+    return all(isinstance(size, int) for size in sizes)
 
 
 def check_ids(target: oc.Tensor, of: str) -> None:

@@ -59,6 +59,14 @@ def test_losses_of_a_column():
     np.testing.assert_allclose(step(X, Y), ((X[:, 0] - Y) ** 2).mean(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("places", [8, 6])
+def test_losses_of_a_layer_by_a_number_for_each_position(places: int):
+    """As many positions as examples, or not: targets of a sequence are no outputs."""
+    x = RNG.normal(size=(8, places, 3)).astype(np.float32)
+    step = oc.function(lambda x, y: nn.mse(nn.linear(out_dim=1, init=1.0)(x), y), ctx=oc.Context.cpu(1))
+    np.testing.assert_allclose(step(x, x.sum(-1)), 0, atol=1e-10)
+
+
 @pytest.mark.parametrize("out_dim", [1, None])
 def test_losses_of_a_layer_by_a_column(out_dim: int | None):
     """Each prediction would be compared with each target, before it is known how many a row has."""
