@@ -58,6 +58,7 @@ from ocannl.passes.loops.simplify import SimplifyPass
 from ocannl.passes.loops.split_k.split_k import SplitKPass
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 from ocannl.passes.loops.trim_resets import TrimResetsPass
+from ocannl.passes.loops.turn_factors import TurnFactorsPass
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.loops.unfold_windows import UnfoldWindowsPass
 from ocannl.passes.loops.winograd.winograd import WinogradPass
@@ -152,6 +153,14 @@ ON_HOPPER_GPU: tuple[PipelinePass, ...] = tuple(
     for p in ON_GPU
 )
 
+# There, factors of products of TF32 lie along the sum.
+TF32_ON_HOPPER_GPU: tuple[PipelinePass, ...] = (
+    *ON_HOPPER_GPU[: ON_HOPPER_GPU.index(SplitKPass)],
+    TurnFactorsPass,
+    WithOptions(SplitKPass, (("tf32", True),)),
+    *ON_HOPPER_GPU[ON_HOPPER_GPU.index(SplitKPass) + 1 :],
+)
+
 ON_CPU: tuple[PipelinePass, ...] = (
     *SHARED[: SHARED.index(ExpandMathPass)],
     # It looks for exponentials, which expand-math replaces.
@@ -178,7 +187,10 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
     "gpu-sm_90a": (*ON_HOPPER_GPU, WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
-    "gpu-sm_90a-tf32": (*ON_HOPPER_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER))),
+    "gpu-sm_90a-tf32": (
+        *TF32_ON_HOPPER_GPU,
+        WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER)),
+    ),
     "metal": (
         *(WithOptions(p, SPLIT_ON_METAL) if p is SplitKPass else p for p in ON_METAL_GPU),
         WithOptions(LowerLoopsToKernelsPass, ON_METAL),

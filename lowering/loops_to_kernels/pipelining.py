@@ -197,7 +197,11 @@ class Pipeline:
         source = tuple(index.substitute(values) for index in operand.indices)
         target = (*slot, *operand.place(Linear.var(side), Linear.var(self.k)))
         pair = (operand.node, source), (array.result, target)
-        bulk = in_bulk(*pair, space, where) if slot and operand.is_swizzled and at is None else None
+        fits = slot and operand.is_swizzled and at is None
+        bulk = in_bulk(*pair, space, where) if fits else None
+        if fits and bulk is None and self.size % self.depth == 0:
+            # The end of a part of an axis is none of the axis; copies of steps that are none do not run.
+            bulk = in_bulk(*pair, space, [bound for bound in where if bound.index != deep])
         return bulk or whole(*pair, space, where, bool(slot), at)
 
     def last(self, step: Linear) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -234,17 +234,33 @@ def rounded_sides(found: Contraction) -> set[str]:
     in rows along the reduction: as warpgroups want their right operand, and their left one unless threads
     have it in registers.
     """
-    if found.outer or found.left.result.type != f32:
+    if found.left.result.type != f32:
         return set()
     sides = {found.column: found.right, **({} if found.merged else {found.row: found.left})}
-    return {side for side, load in sides.items() if is_box_of_rows(load, found.k)}
+    return {side for side, load in sides.items() if is_box_of_rows(load, side, found)}
 
 
-def is_box_of_rows(load: LoadOp, k: str) -> bool:
-    *_, last = indices = load.indices.data
-    is_plain = all(len(index.terms) <= 1 and not index.constant for index in indices)
-    is_aligned = memref_shape(load.node)[-1] * element_bytes(load.node) % VECTOR_BYTES == 0
-    return last == Linear.var(k) and is_plain and is_aligned
+def is_box_of_rows(load: LoadOp, side: str, found: Contraction) -> bool:
+    """Whether a load goes along the sum in memory, in aligned rows, and along a side by an axis of its own.
+
+    A part of a long sum is some whole steps.
+    """
+    *others, last = indices = load.indices.data
+    sizes, bytes = dict(found.reduce.space.data), element_bytes(load.node)
+    is_along = last.coefficient(found.k) == 1 and not any(index.coefficient(found.k) for index in others)
+    is_stepped = last.variable == found.k or sizes[found.k] % (SWIZZLED_BYTES // bytes) == 0
+    is_plain = Linear.var(side) in others and all(is_number(index, sizes) for index in indices)
+    is_aligned = memref_shape(load.node)[-1] * bytes % VECTOR_BYTES == 0
+    return is_along and is_stepped and is_plain and is_aligned
+
+
+def is_number(index: Linear, sizes: Mapping[str, int]) -> bool:
+    """Whether an index is a variable, or counts on from the parts of a sum that came before, of the sizes of
+    its variables.
+    """
+    *part, (name, step) = sorted(index.terms, key=lambda term: -term[1]) or [("", 1)]
+    is_counted = len(part) == 1 and step == 1 and part[0][1] == sizes.get(name)
+    return not index.constant and (not part or is_counted)
 
 
 def turned(found: Contraction) -> Contraction:

@@ -101,7 +101,8 @@ def names(pipeline: str) -> list[str]:
 def in_order() -> list[str]:
     """The passes and targets of the CPU, then those that only GPUs have."""
     cpu, targets = names("cpu"), list(TARGETS)
-    return [*cpu, *targets[:2], *(name for name in names("gpu") if name not in cpu), *targets[2:]]
+    gpu = names("gpu-sm_90a-tf32")
+    return [*cpu, *targets[:2], *(name for name in gpu if name not in cpu), *targets[2:]]
 
 
 def test_pipelines_are_as_the_pages_say():
@@ -129,6 +130,8 @@ def test_pipelines_are_as_the_pages_say():
     ]
     assert names("c") == [name for name in names("cpu") if name != "expand-math"]
     assert names("gpu") == names("gpu-tf32") == names("gpu-sm_90a")
+    at = names("gpu").index("split-k")
+    assert names("gpu-sm_90a-tf32") == [*names("gpu")[:at], "turn-factors", *names("gpu")[at:]]
 
 
 def test_the_index_has_the_passes_in_order():

@@ -26,6 +26,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import (
     BYTES_A_CYCLE,
     CONCURRENT_BLOCKS,
+    HALF_BYTES,
     LAUNCH_CYCLES,
     MULTIPLICATIONS_A_CYCLE,
     PROCESSORS,
@@ -72,11 +73,12 @@ class Split:
     parts: int
 
 
-def choose_split(nest: NestOp, tensor_cores: bool) -> Split | None:
+def choose_split(nest: NestOp, tensor_cores: bool, tf32: bool = False) -> Split | None:
     """The split of a nest that is estimated to be faster, if there is one."""
     found = find_contraction(nest)
     if found is not None:
-        return split_contraction(nest, found, tensor_cores)
+        bytes = tensor_bytes(found) if tensor_cores else 0
+        return split_contraction(nest, found, bytes if bytes == HALF_BYTES or tf32 else 0)
     reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
     return None if nest.clashing else next(filter(None, (split_rows(nest, op) for op in reduces)), None)
 
@@ -118,14 +120,15 @@ def needs_reduction(reduce: ReduceOp) -> bool:
     return sum(isinstance(op, ReduceOp) for op in copied) > 1
 
 
-def split_contraction(nest: NestOp, found: Contraction, tensor_cores: bool) -> Split | None:
-    """The split with the least estimated time of a contraction, if that is less than without one."""
-    halves = tensor_cores and is_of_halves(found)
+def split_contraction(nest: NestOp, found: Contraction, halves: int) -> Split | None:
+    """The split with the least estimated time of a contraction, if that is less than without one. Tensor
+    cores multiply numbers of so many bytes, if they do.
+    """
 
     def time(split: Split) -> float:
         return cycles(nest, found, split.parts, halves) + adding_cycles(nest, found, split.parts)
 
-    apart = halves and is_optimizer_step(nest)
+    apart = bool(halves) and is_optimizer_step(nest)
     found_splits = [*splits(nest, found), *([Split(found.reduce, found.k, 1)] if apart else [])]
     best = min(found_splits, key=time, default=None)
     if best is None or (not apart and time(best) >= cycles(nest, found, 1, halves)):
@@ -141,10 +144,10 @@ def is_optimizer_step(nest: NestOp) -> bool:
     return is_update and len(ops) >= LONG_FORMULA
 
 
-def is_of_halves(found: Contraction) -> bool:
-    """Whether tensor cores multiply the operands, floats of 16 bits of one type."""
+def tensor_bytes(found: Contraction) -> int:
+    """The bytes of the numbers that tensor cores multiply: those of 16 bits of one type, and of f32."""
     types = {type(element_type(load.node)) for load in (found.left, found.right)}
-    return types in ({BFloat16Type}, {Float16Type})
+    return element_bytes(found.left.node) if types in ({BFloat16Type}, {Float16Type}, {Float32Type}) else 0
 
 
 def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
@@ -163,7 +166,7 @@ def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
                 yield Split(found.reduce, name, parts)
 
 
-def cycles(nest: NestOp, found: Contraction, parts: int, halves: bool) -> float:
+def cycles(nest: NestOp, found: Contraction, parts: int, halves: int) -> float:
     """The estimated cycles of a contraction in so many parts, with the best tiles for tensor cores or not."""
     depth = points(found.reduce.space.data) // parts
 
@@ -177,7 +180,8 @@ def cycles(nest: NestOp, found: Contraction, parts: int, halves: bool) -> float:
         blocks = parts * tile_count(nest, found, rows, columns)
         beside = min(2 if rows * columns <= SMALL_TENSOR_TILE else 1, -(-blocks // PROCESSORS))
         step = TENSOR_STEP_CYCLES + beside * TENSOR_DEPTH * rows * columns / TENSOR_MULTIPLICATIONS
-        return -(-blocks // (beside * PROCESSORS)) * (-(-depth // TENSOR_DEPTH) * step + BLOCK_CYCLES)
+        steps = -(-depth * halves // (TENSOR_DEPTH * HALF_BYTES))
+        return -(-blocks // (beside * PROCESSORS)) * (steps * step + BLOCK_CYCLES)
 
     if halves:
         return min(on_tensor_cores(*tile) for tile in TENSOR_TILES)
@@ -238,6 +242,7 @@ class SplitKPass(ModulePass):
     added up in order: results do not depend on how many run at a time.
 
     Attributes:
+        tf32: those of f32 are, too.
         tensor_cores: products of 16-bit floats are on tensor cores. What follows such a sum has a nest of its
             own if it is long, as that of an optimizer: nothing would be multiplied meanwhile, and it needs
             more registers than there are.
@@ -245,11 +250,12 @@ class SplitKPass(ModulePass):
 
     name = "split-k"
     tensor_cores: bool = True
+    tf32: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in functions(op):
             labels = Names({node.label.data for node in nodes(func)})
             for nest in single_nests(func):
-                split = choose_split(nest, self.tensor_cores)
+                split = choose_split(nest, self.tensor_cores, self.tf32)
                 if split is not None and isinstance(split.reduce.result.type, Float32Type | Float64Type):
                     split_sum(func, nest, split, labels)

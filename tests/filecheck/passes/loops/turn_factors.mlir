@@ -1,0 +1,79 @@
+// RUN: ocannl-opt %s -p turn-factors | filecheck %s
+
+// Neither factor lies along the sum: the smaller one is copied.
+loops.func @neither {
+  %x = assign.node "x" constant because "data" : memref<8x1024x768xf32>
+  %g = assign.node "g" constant because "data" : memref<8x1024x3072xf32>
+  %w = assign.node "w" on_device because "gradient" : memref<3072x768xf32>
+  loops.nest "w" (o = 3072, i = 768) {
+    %0 = loops.reduce add (a = 8, b = 1024) : f32 {
+      %1 = loops.load %g[a, b, o]
+      %2 = loops.load %x[a, b, i]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %w[o, i]
+  }
+}
+
+// CHECK-LABEL: loops.func @neither {
+// CHECK:         [[TURNED:%.*]] = assign.node "x.turned" local because "along the sum of w" : memref<8x768x1024xf32>
+// CHECK-NEXT:    loops.nest "x.turned" (a = 8, i = 768, b = 1024) {
+// CHECK-NEXT:      [[V:%.*]] = loops.load %x[a, b, i]
+// CHECK-NEXT:      loops.store [[V]], [[TURNED]][a, i, b]
+// CHECK:         loops.nest "w" (o = 3072, i = 768) {
+// CHECK:           loops.load %g[a, b, o]
+// CHECK-NEXT:      loops.load [[TURNED]][a, i, b]
+
+// One does: a matrix that is small beside the product is copied, one that is not stays.
+loops.func @one {
+  %x = assign.node "x" constant because "data" : memref<8192x3072xf32>
+  %w = assign.node "w" on_device because "parameter" : memref<3072x768xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<8192x768xf32>
+  %few = assign.node "few" constant because "data" : memref<256x3072xf32>
+  %z = assign.node "z" on_device because "computed by forward" : memref<256x768xf32>
+  loops.nest "y" (b = 8192, o = 768) {
+    %0 = loops.reduce add (i = 3072) : f32 {
+      %1 = loops.load %x[b, i]
+      %2 = loops.load %w[i, o]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[b, o]
+  }
+  loops.nest "z" (b = 256, o = 768) {
+    %0 = loops.reduce add (i = 3072) : f32 {
+      %1 = loops.load %few[b, i]
+      %2 = loops.load %w[i, o]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %z[b, o]
+  }
+}
+
+// CHECK-LABEL: loops.func @one {
+// CHECK:         loops.nest "w.turned" (o = 768, i = 3072) {
+// CHECK:         loops.nest "y" (b = 8192, o = 768) {
+// CHECK-NOT:     turned
+// CHECK:         loops.nest "z" (b = 256, o = 768) {
+// CHECK:           loops.load %w[i, o]
+
+// Both do: nothing is copied.
+loops.func @none {
+  %x = assign.node "x" constant because "data" : memref<8192x3072xf32>
+  %w = assign.node "w" on_device because "parameter" : memref<768x3072xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<8192x768xf32>
+  loops.nest "y" (b = 8192, o = 768) {
+    %0 = loops.reduce add (i = 3072) : f32 {
+      %1 = loops.load %x[b, i]
+      %2 = loops.load %w[o, i]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[b, o]
+  }
+}
+
+// CHECK-LABEL: loops.func @none {
+// CHECK-NOT:     turned
