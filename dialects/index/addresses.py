@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from xdsl.ir import SSAValue
@@ -58,10 +59,15 @@ def flatten(node: SSAValue, indices: tuple[Linear, ...]) -> Address:
     if len(indices) != len(shape):
         raise VerifyException(f"{len(indices)} indices for {len(shape)} axes")
     terms: dict[str, int] = {}
-    constant, stride = 0, math.prod(shape)
-    for index, size in zip(indices, shape, strict=True):
-        stride = stride // size if size else 0
+    constant = 0
+    for index, stride in zip(indices, strides(shape), strict=True):
         constant += index.constant * stride
         for name, coefficient in index.terms:
             terms[name] = terms.get(name, 0) + coefficient * stride
-    return Address(tuple((n, c) for n, c in terms.items() if c), constant)
+    return Address(tuple([(n, c) for n, c in terms.items() if c]), constant)
+
+
+@lru_cache(maxsize=2**12)
+def strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """How far apart neighbours along each axis of a row-major array are: not at all where it is empty."""
+    return tuple(math.prod(shape[axis + 1 :]) if 0 not in shape else 0 for axis in range(len(shape)))

@@ -21,7 +21,10 @@ def array_type(element: Attribute, sizes: tuple[int, ...]) -> MemRefType[Attribu
 
 def memref_shape(value: SSAValue) -> tuple[int, ...]:
     """The static sizes of a node; empty for a scalar value."""
-    return value.type.get_shape() if isinstance(value.type, ShapedType) else ()
+    type = value.type
+    if isinstance(type, MemRefType):
+        return tuple([size.data for size in cast(MemRefType[Attribute], type).shape.data])
+    return type.get_shape() if isinstance(type, ShapedType) else ()
 
 
 def is_ring(value: SSAValue) -> bool:

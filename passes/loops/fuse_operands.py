@@ -78,9 +78,9 @@ def widened_operands(func: FuncOp, target: TargetDescription) -> Iterator[tuple[
     uses = Counter(node for step in steps for node in set(used_nodes(step)))
     writers = {node: step for step in steps for node in set(written_nodes(step))}
     for at, product in enumerate(steps):
-        if not isinstance(product, NestOp) or not sums_up(product, target):
+        if not isinstance(product, NestOp):
             continue
-        for node in dict.fromkeys(used_nodes(product)):
+        for node in used_nodes(product):
             producer = writers.get(node)
             if (
                 node_mode(node) == "local"
@@ -88,6 +88,7 @@ def widened_operands(func: FuncOp, target: TargetDescription) -> Iterator[tuple[
                 and is_far(byte_size(declaration(node)), target)
                 and isinstance(producer, NestOp)
                 and producer is not product
+                and sums_up(product, target)
                 and widens(producer, node)
                 and can_wait(producer, steps[steps.index(producer) + 1 : at])
             ):

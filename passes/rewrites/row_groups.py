@@ -68,6 +68,8 @@ class Builder:
         self.names = self.taken_names()
         self.parts = self.choose_parts(target)
         self.rows: dict[str, RowBlock] = {}
+        self.declared: list[NodeOp] = []
+        """The nodes of partial results."""
         self.space: list[tuple[str, int]] = list(self.parts)
         for row, count in self.counts.items():
             self.add_row(row, count)
@@ -119,6 +121,8 @@ class Builder:
                 nest.detach()
                 group.body.block.add_op(nest)
             self.enter(nest, member, inside)
+        if self.declared:
+            Rewriter.insert_op(self.declared, InsertPoint.after(nodes(self.func)[-1]))
         self.fuse(group)
         for node, (smaller, _) in inside.items():
             node.replace_all_uses_with(smaller.result)
@@ -143,8 +147,7 @@ class Builder:
         shared = rfactor(nest, reduction, label, parts, compensated=compensated)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
-        declared = [node for node in (shared.node, shared.errors) if node is not None]
-        Rewriter.insert_op(declared, InsertPoint.after(nodes(self.func)[-1]))
+        self.declared += [node for node in (shared.node, shared.errors) if node is not None]
         Rewriter.insert_op(shared.before, InsertPoint.before(group))
         group.body.block.add_op(shared.inside)
         return shared.inside
