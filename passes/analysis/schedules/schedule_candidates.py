@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.costs.live_values import most_live
 from ocannl.passes.analysis.costs.tile_cost import TileCost, chains, rows_that_stay
 from ocannl.passes.analysis.costs.tile_heights import MOST_OF_PRODUCT, best_height
 from ocannl.passes.analysis.costs.touched_bytes import spanned
@@ -25,9 +26,10 @@ from ocannl.passes.analysis.targets.target import TargetDescription
 WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 36, 32
 # The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
 FEW_OPERATIONS = 4
-# The edge of a small tile that is transposed in registers; a larger one fills whole vectors, of which there
-# are at most so many times as many as registers.
-TRANSPOSED, MOST_WAITING = 8, 2
+# How many times as many vectors as registers may wait for their use, some of them in memory.
+MOST_WAITING = 2
+# The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
+TRANSPOSED = 8
 # Accumulators enough to keep the multipliers busy; more of them cost code. In products of matrices, whose sum
 # is one loop, they save loads where a row has several vectors.
 ACCUMULATORS, OF_PRODUCT = 16, 24
@@ -199,12 +201,15 @@ class Chooser:
         return {name: size for name, size in sizes.items() if name not in self.facts.space}
 
     def widest(self, name: str) -> int:
+        """The vectors that a tile may have along a loop."""
         if self.dominant is not None and name in self.dominant.varies:
             is_wide = self.streams() and self.facts.work <= FEW_OPERATIONS and not self.finds_extremes
             return ACCUMULATORS if is_wide else 4
-        if self.work <= WIDEST_WORK:
-            return WIDEST
-        return 2 if self.target.vector_registers >= MANY_REGISTERS else 1
+        registers = self.target.vector_registers
+        if self.work > WIDEST_WORK:
+            return 2 if registers >= MANY_REGISTERS else 1
+        live = 0 if self.dominant is not None else most_live(self.nest.body.block)
+        return WIDEST if live * WIDEST < MOST_WAITING * registers else max(1, registers // live)
 
     @property
     def finds_extremes(self) -> bool:

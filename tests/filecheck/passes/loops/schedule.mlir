@@ -265,6 +265,89 @@ loops.func @pointwise {
 
 // -----
 
+// A tile is no wider than registers hold, where many values are needed at the same time.
+// CHECK-LABEL: loops.func @held
+// CHECK: loops.nest "all before the first sum" (i = 512) schedule <order = (i), lanes = i : 16>
+// CHECK: loops.nest "each before its sum" (i = 512) schedule <order = (i), lanes = i : 64>
+loops.func @held {
+  %p = assign.node "p" on_device : memref<17x512xf32>
+  %y = assign.node "y" on_device : memref<512xf32>
+  loops.nest "all before the first sum" (i = 512) {
+    %v0 = loops.load %p[0, i]
+    %v1 = loops.load %p[1, i]
+    %v2 = loops.load %p[2, i]
+    %v3 = loops.load %p[3, i]
+    %v4 = loops.load %p[4, i]
+    %v5 = loops.load %p[5, i]
+    %v6 = loops.load %p[6, i]
+    %v7 = loops.load %p[7, i]
+    %v8 = loops.load %p[8, i]
+    %v9 = loops.load %p[9, i]
+    %v10 = loops.load %p[10, i]
+    %v11 = loops.load %p[11, i]
+    %v12 = loops.load %p[12, i]
+    %v13 = loops.load %p[13, i]
+    %v14 = loops.load %p[14, i]
+    %v15 = loops.load %p[15, i]
+    %v16 = loops.load %p[16, i]
+    %s1 = arith.addf %v0, %v1 : f32
+    %s2 = arith.addf %s1, %v2 : f32
+    %s3 = arith.addf %s2, %v3 : f32
+    %s4 = arith.addf %s3, %v4 : f32
+    %s5 = arith.addf %s4, %v5 : f32
+    %s6 = arith.addf %s5, %v6 : f32
+    %s7 = arith.addf %s6, %v7 : f32
+    %s8 = arith.addf %s7, %v8 : f32
+    %s9 = arith.addf %s8, %v9 : f32
+    %s10 = arith.addf %s9, %v10 : f32
+    %s11 = arith.addf %s10, %v11 : f32
+    %s12 = arith.addf %s11, %v12 : f32
+    %s13 = arith.addf %s12, %v13 : f32
+    %s14 = arith.addf %s13, %v14 : f32
+    %s15 = arith.addf %s14, %v15 : f32
+    %s16 = arith.addf %s15, %v16 : f32
+    loops.store %s16, %y[i]
+  }
+  loops.nest "each before its sum" (i = 512) {
+    %v0 = loops.load %p[0, i]
+    %v1 = loops.load %p[1, i]
+    %s1 = arith.addf %v0, %v1 : f32
+    %v2 = loops.load %p[2, i]
+    %s2 = arith.addf %s1, %v2 : f32
+    %v3 = loops.load %p[3, i]
+    %s3 = arith.addf %s2, %v3 : f32
+    %v4 = loops.load %p[4, i]
+    %s4 = arith.addf %s3, %v4 : f32
+    %v5 = loops.load %p[5, i]
+    %s5 = arith.addf %s4, %v5 : f32
+    %v6 = loops.load %p[6, i]
+    %s6 = arith.addf %s5, %v6 : f32
+    %v7 = loops.load %p[7, i]
+    %s7 = arith.addf %s6, %v7 : f32
+    %v8 = loops.load %p[8, i]
+    %s8 = arith.addf %s7, %v8 : f32
+    %v9 = loops.load %p[9, i]
+    %s9 = arith.addf %s8, %v9 : f32
+    %v10 = loops.load %p[10, i]
+    %s10 = arith.addf %s9, %v10 : f32
+    %v11 = loops.load %p[11, i]
+    %s11 = arith.addf %s10, %v11 : f32
+    %v12 = loops.load %p[12, i]
+    %s12 = arith.addf %s11, %v12 : f32
+    %v13 = loops.load %p[13, i]
+    %s13 = arith.addf %s12, %v13 : f32
+    %v14 = loops.load %p[14, i]
+    %s14 = arith.addf %s13, %v14 : f32
+    %v15 = loops.load %p[15, i]
+    %s15 = arith.addf %s14, %v15 : f32
+    %v16 = loops.load %p[16, i]
+    %s16 = arith.addf %s15, %v16 : f32
+    loops.store %s16, %y[i]
+  }
+}
+
+// -----
+
 // What is too large for all caches is transposed in panels, so that two lines beside each other are read in turn.
 // What panels do not divide is not.
 // CHECK-LABEL: loops.func @from_memory
