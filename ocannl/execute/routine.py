@@ -115,7 +115,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
         self.run = executable.program.bind(self._args)
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
-        self._seconds: dict[StepOp, float] | None = None
+        self._seconds: Mapping[StepOp, float] | None = None
         self._resources: list[Resources] | None = None
 
     @property

@@ -88,8 +88,8 @@ def _rates(seconds: Mapping[StepOp, float], step: Operation, *, is_repeated: boo
     if is_repeated or not is_step(step):
         return f"{1e6 * spent:.2f} us", "", ""
     per_nanosecond = 1e-9 / max(spent, 1e-9)
-    rates = (work * per_nanosecond for work in (flops(step), bytes_moved(step)))
-    return f"{1e6 * spent:.2f} us", *(f"{rate:.3g}" for rate in rates)
+    work, traffic = flops(step) * per_nanosecond, bytes_moved(step) * per_nanosecond
+    return f"{1e6 * spent:.2f} us", f"{work:.3g}", f"{traffic:.3g}"
 
 
 def has_kernels(func: FuncOp) -> bool:
