@@ -23,11 +23,6 @@ def test_ruff(check: list[str]):
 
 @needs("pyright")
 @pytest.mark.longest
-@pytest.mark.parametrize(
-    "folders",
-    [["ocannl", "examples"], pytest.param(["tests", "bench"], marks=pytest.mark.exhaustive)],
-    ids=" ".join,
-)
-def test_pyright(folders: list[str]):
-    status, report = typecheck(*folders)
+def test_pyright():
+    status, report = typecheck()
     assert status == 0, report
