@@ -27,8 +27,8 @@ def is_array(value: object) -> bool:
     """Whether a value is an array with a dtype, of NumPy, Python or another library; tensors of programs are
     such, too.
     """
-    own = np.ndarray | np.generic | memoryview | array
-    return isinstance(value, own) or any(hasattr(value, name) for name in OF_OTHERS)
+    is_own = isinstance(value, np.ndarray | np.generic | memoryview | array)
+    return is_own or any(hasattr(value, name) for name in OF_OTHERS)
 
 
 def holds_arrays(value: object) -> bool:

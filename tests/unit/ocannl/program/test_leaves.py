@@ -35,7 +35,7 @@ def test_lists_and_buffers_have_the_dtype_of_what_is_in_them():
         (np.array([1], np.uint64), np.int64),
         ([np.float64(1), 2.0], np.float64),
         ([np.int64(1)], np.int64),
-        (memoryview(np.ones(2)), np.float64),
+        (memoryview(flat_array("d", [1, 2])), np.float64),
         (flat_array("d", [0.5]), np.float64),
     ]
     for given, dtype in lists:
