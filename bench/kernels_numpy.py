@@ -12,7 +12,7 @@ EPSILON = np.float32(1e-5)
 
 def softmax(x: Floats) -> Floats:
     exponentials = np.exp(x - x.max(-1, keepdims=True))
-    return exponentials / exponentials.sum(-1, keepdims=True)
+    return np.divide(exponentials, exponentials.sum(-1, keepdims=True))
 
 
 def log_softmax(x: Floats) -> Floats:
@@ -21,7 +21,7 @@ def log_softmax(x: Floats) -> Floats:
 
 
 def rms_norm(x: Floats) -> Floats:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON)
+    return np.divide(x, np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON))
 
 
 def layer_norm(x: Floats) -> Floats:

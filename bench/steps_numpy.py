@@ -21,7 +21,7 @@ def cross_entropy(logits: Floats, targets: Floats) -> tuple[float, Floats]:
     exponentials = np.exp(shifted)
     totals = exponentials.sum(axis=1, keepdims=True)
     loss = (np.log(totals[:, 0]) - (shifted * targets).sum(axis=1)).sum() / len(logits)
-    return float(loss), (exponentials / totals - targets) / np.float32(len(logits))
+    return float(loss), np.divide(exponentials / totals - targets, np.float32(len(logits)))
 
 
 class Runs:

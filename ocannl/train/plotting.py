@@ -55,7 +55,7 @@ def _series(recorded: Recorded, title: str) -> dict[str, Floats]:
         return {_name(key): np.asarray(values, np.float64) for key, values in recorded.items()}
     if isinstance(recorded, list | tuple) and recorded and isinstance(recorded[0], Mapping):
         return _columns(cast(Sequence[Mapping[str, float]], recorded))
-    return {title or "values": np.asarray(recorded, np.float64)}
+    return {title or "values": np.asarray(cast(ArrayLike, recorded), np.float64)}
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, Floats]:

@@ -181,7 +181,7 @@ class Values(metaclass=Named):
 
     @classmethod
     def randint(cls, *shape: Any, low: int = 0, high: int = 10) -> Self:
-        return cls(np.random.randint(low, high, sizes(shape), np.int32))
+        return cls(np.random.randint(low, high, sizes(shape)).astype(np.int32))
 
     def full_like(self, value: Any) -> Self:
         return type(self)(oc.full(self.shape, value, self.dtype))

@@ -239,7 +239,7 @@ class TestCacheFolders:
 LIBRARIES = {"win32": KERNEL32.replace("MASK", "15"), "darwin": MAC % M1_PRO}
 # What other modules import that Windows has not is loaded before it is taken away.
 ELSEWHERE = """
-import ctypes, os, subprocess, sys, tempfile, threading
+import ctypes, os, shutil, subprocess, sys, tempfile, threading
 import hypothesis, llvmlite.binding, ml_dtypes, numpy as np, safetensors.numpy, xdsl.dialects.builtin
 
 platform, path = sys.argv[1:]
@@ -250,6 +250,7 @@ if platform == "win32":
             delattr(os, name)
     for name in ("fcntl", "resource", "pwd", "grp", "posix", "termios"):
         sys.modules[name] = None
+    shutil._use_fd_functions = False
 else:
     del os.sched_getaffinity
 sys.platform = platform
