@@ -23,12 +23,13 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.costs.footprints import AccessFootprint
+from ocannl.passes.analysis.costs.page_walks import are_walked, walks
 from ocannl.passes.analysis.costs.tile_cost import L2_WAY
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import declaration, names_in, operations
 from ocannl.passes.analysis.schedules.divisors import divisors, largest_divisor
-from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Chooser
+from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.targets.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.loops.schedule.pack import after_declarations
 from ocannl.passes.rewrites.indices import substitute_indices
@@ -82,7 +83,7 @@ def sum_of_products(nest: NestOp) -> ReduceOp | None:
     """
     ops = list(nest.body.block.ops)
     sums = [op for op in ops if isinstance(op, ReduceOp)]
-    if len(sums) != 1 or nest.clashing or not isinstance(nest.parent_op(), FuncOp):
+    if len(sums) != 1 or nest.clashing or not isinstance(nest.parent_op(), FuncOp | None):
         return None
     (found,) = sums
     loads = loads_in(found)
@@ -109,17 +110,21 @@ def is_long(found: ReduceOp) -> bool:
 
 def is_deep(nest: NestOp, found: ReduceOp, target: TargetDescription) -> bool:
     """Whether the sum of a product of matrices has so many points that a panel of an operand, of two vectors
-    for each, leaves too little of the second-level cache to the tiles that read it, or is too large to stay
-    near for the few that do; and whether that cache can hold a block of each operand.
+    for each, leaves too little of the second-level cache to the tiles that read it, and whether that cache
+    can hold a block of each operand; or, for a few rows, is too large to stay near, or waits for each page.
     """
     points = math.prod(size for _, size in found.space.data)
     first, second = loads_in(found)
     rows = {op: own_points(nest, op, other) for op, other in ((first, second), (second, first))}
-    most = LARGEST_INSIDE if min(rows.values()) <= SELDOM else DEEP * target.l2_bytes
-    if 2 * target.vector_bytes * points <= most:
+    if min(rows.values()) <= FEW_ROWS:
         return False
-    name, _ = longest(found)
-    return all(count > FEW_ROWS and has_room(nest, op, name, count, target) for op, count in rows.items())
+    panel, (name, _) = 2 * target.vector_bytes * points, longest(found)
+    if min(rows.values()) <= SELDOM:
+        spaces = found.space.data, nest.space.data
+        return panel > LARGEST_INSIDE or any(are_walked(op, *spaces) for op in rows)
+    return panel > DEEP * target.l2_bytes and all(
+        has_room(nest, op, name, count, target) for op, count in rows.items()
+    )
 
 
 def longest(found: ReduceOp) -> tuple[str, int]:
@@ -169,12 +174,14 @@ def loads_in(reduction: ReduceOp) -> list[LoadOp]:
 
 def cheapest(
     nest: NestOp, reduction: ReduceOp, found: tuple[float, Choice], target: TargetDescription
-) -> tuple[Blocking | None, Choice]:
-    """The blocking with the fewest cycles, and the choice for one block; None where the sum as a whole is as
-    fast, which one that reads a large operand across the order of memory never is.
+) -> tuple[float, Blocking | None, Choice]:
+    """The blocking with the fewest cycles, with these and the choice for one block; None where the sum as a
+    whole is as fast, which one that reads a large operand across the order of memory never is.
     """
     streamed = list(streamed_blockings(nest, reduction, target))
-    whole, _ = best_of(sum_alone(nest), target)
+    whole, packed = best_of(sum_alone(nest), target)
+    if not is_long(reduction):
+        whole += copy_walks(nest, reduction.space.data, packed)
     least, best, choice = math.inf if streamed else whole, None, found[1]
     points = math.prod(size for _, size in reduction.space.data)
     results = math.prod(size for _, size in nest.space.data) * bytes_of(reduction)
@@ -188,7 +195,23 @@ def cheapest(
         total = count * (cycles + line * results / LINE)
         if total < least:
             least, best, choice = total, blocking, chosen
-    return best, choice
+    return least, best, choice
+
+
+def copy_walks(nest: NestOp, summed: Space, choice: Choice) -> float:
+    """The cycles of page walks of the copies that a choice for a sum of products packs."""
+    lanes, loads = choice.schedule.lanes, loads_of(nest)
+    width = 1 if lanes is None else lanes[1]
+    return sum([walks(loads[k], summed, nest.space.data, width) for k in choice.packed])
+
+
+def best_in_blocks(nest: NestOp, target: TargetDescription) -> tuple[float, Choice]:
+    """The cheapest choice for a nest, or for one block of its sum where that pays, with its cycles."""
+    found, reduction = best_of(nest, target), blocked_sum(nest, target)
+    if reduction is None:
+        return found
+    cycles, blocking, choice = cheapest(nest, reduction, found, target)
+    return found if blocking is None else (cycles, choice)
 
 
 def best_of(nest: NestOp, target: TargetDescription) -> tuple[float, Choice]:
@@ -239,7 +262,9 @@ def deep_blockings(reduction: ReduceOp) -> Iterator[tuple[Blocking, Space]]:
 def long_blockings(reduction: ReduceOp) -> Iterator[tuple[Blocking, Space]]:
     """The blocks of a long sum."""
     points = math.prod(size for _, size in reduction.space.data)
-    return blockings(reduction.space.data, LEAST, MOST_OF_LONG if points > VERY_LONG else MOST)
+    is_product = len(reduction.space.data) == 1
+    most = MOST_OF_LONG if points > VERY_LONG else MOST
+    return blockings(reduction.space.data, LEAST, most, shares_lanes=is_product)
 
 
 def blockings(
@@ -285,6 +310,8 @@ def blocked(
     factored = rfactor(nest, reduction, labels.fresh(f"{nest.label.data}.sums"), parts, nest.space.data)
     inside = factored.inside
     needed = -(-SHARED // math.prod(size for _, size in parts))
+    if choice.packed and blocking.shares_lanes:
+        needed = max(needed, shares_that_stay(inside, blocking, target))
     shared = split_results(inside, choice.schedule, blocking, names, needed)
     (part,) = (op for op in inside.body.block.ops if isinstance(op, ReduceOp))
     outer = list(blocking.outer)
@@ -305,6 +332,14 @@ def blocked(
     Rewriter.insert_op(factored.node, after_declarations(nest))
     Rewriter.insert_op([factored.before, group], InsertPoint.before(nest))
     return [factored.before, group]
+
+
+def shares_that_stay(nest: NestOp, blocking: Blocking, target: TargetDescription) -> int:
+    """The shares of the results of which the second-level cache holds the operands of a block."""
+    (reduction,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
+    first, second = loads_in(reduction)
+    most = max(own_points(nest, first, second), own_points(nest, second, first))
+    return -(-most * blocking.size * bytes_of(reduction) // (target.l2_bytes // 2))
 
 
 def parts_of(
@@ -365,15 +400,15 @@ def split_off_rest(reduction: ReduceOp, blocking: Blocking, names: Names) -> Non
 
 def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names: Names, needed: int) -> Space:
     """Takes loops out of the nest of a block, which threads can share, for as many points as needed: those
-    outside of the tile, and a part of the rows, or of the lanes where these are many more. Of loops that are
-    merged to rows, these are the outer ones.
+    outside of the tile, and a part of one along it. Of loops that are merged to rows, these are the outer
+    ones.
     """
     tile = {name for loop, _ in schedule.tiles for name in loop.split("*")}
     own, shared = dict(inside.space.data), list[tuple[str, int]]()
     for name in schedule.order:
         if name in own and name not in tile and math.prod(size for _, size in shared) < needed:
             shared.append((name, own.pop(name)))
-    tiled = schedule.lanes if blocking.shares_lanes else schedule.rows
+    tiled = shared_tile(schedule, inside.space.data, blocking)
     *merged, name = ("",) if tiled is None else tiled[0].split("*")
     if tiled is not None and merged and not own[name] % tiled[1]:
         for other in merged:
@@ -391,3 +426,13 @@ def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names:
             substitute_indices(operations(inside.body.block), {name: split})
     inside.properties["space"] = SpaceAttr(tuple(own.items()))
     return tuple(shared)
+
+
+def shared_tile(schedule: Schedule, space: Space, blocking: Blocking) -> tuple[str, int] | None:
+    """The loop along a tile of which whole tiles cover parts: that of the rows first, or where lanes may be
+    shared as well the longer one.
+    """
+    sizes, tiles = schedule.loops(space), schedule.tiles
+    if blocking.shares_lanes:
+        tiles.sort(key=lambda tile: -sizes.get(tile[0], 0))
+    return next((tile for tile in tiles if tile[0] in sizes and not sizes[tile[0]] % tile[1]), None)

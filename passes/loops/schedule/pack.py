@@ -4,6 +4,7 @@ van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import KEPT
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.ir.origins import derive, union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
@@ -25,6 +26,9 @@ from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
 from ocannl.passes.analysis.schedules.panels import has_row_panels
 from ocannl.passes.analysis.schedules.shared_operands import points_that_share
 from ocannl.passes.rewrites.indices import substitute_indices
+
+# The bytes of the largest copy that each point of a group makes for itself.
+ON_STACK = 2**20
 
 
 def pack(
@@ -170,7 +174,12 @@ def after_declarations(step: NestOp | GroupOp) -> InsertPoint:
 
 def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
     """The step before which an operand is packed: the group around the nest, if several of its points share
-    the operand, whose copy then has an axis for each variable of the group on which it depends.
+    the operand, or the stack has no room for a copy of what one of them reads. The copy then has an axis for
+    each variable of the group on which it depends.
     """
     group = nest.parent_op()
-    return group if isinstance(group, GroupOp) and points_that_share(load) > 1 else nest
+    if not isinstance(group, GroupOp):
+        return nest
+    used, sizes = names_in(load.indices.data).difference(group.space.names), variable_sizes(nest)
+    bytes = element_bytes(load.node) * math.prod(sizes[name] for name in used)
+    return group if points_that_share(load) > 1 or bytes > ON_STACK else nest

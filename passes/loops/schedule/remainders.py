@@ -17,7 +17,7 @@ from ocannl.dialects.loops import NestOp
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.schedules.schedule_candidates import Chooser
 from ocannl.passes.analysis.targets.target import TargetDescription
-from ocannl.passes.loops.schedule.blocked_reductions import best_of, sum_of_products
+from ocannl.passes.loops.schedule.blocked_reductions import best_in_blocks, sum_of_products
 from ocannl.passes.rewrites.indices import substitute_indices
 
 # The multiplications of a product for which two nests pay, and the tiles along a variable that is split then.
@@ -49,11 +49,11 @@ def best_splitting(nest: NestOp, target: TargetDescription) -> Splitting | None:
     possible = list(splittings(nest, chooser.elements, products))
     if not possible:
         return None
-    whole, choice = chooser.best()
+    whole, choice = best_in_blocks(nest, target)
     least, best = math.inf, None
     for splitting in possible:
         (cycles, tiled), (of_remainder, _) = [
-            best_of(part, target) for part in parts(nest.clone(), splitting)
+            best_in_blocks(part, target) for part in parts(nest.clone(), splitting)
         ]
         pays = PACKING_PAYS if tiled.packed and not choice.packed else SPLITTING_PAYS
         if cycles + of_remainder < min(least, pays * whole):

@@ -49,7 +49,7 @@ class Scheduler:
         """The copies for matrix units that are still equal to their sources."""
         self.structures = StructuralNumbering()
         self.cheapest: dict[tuple[int, tuple[float, ...]], tuple[float, Choice] | None] = {}
-        self.blockings: dict[int, tuple[Blocking | None, Choice]] = {}
+        self.blockings: dict[int, tuple[float, Blocking | None, Choice]] = {}
         self.splittings: dict[int, Splitting | None] = {}
         self.ranges: dict[int, int | None] = {}
         self.blocks: dict[tuple[int, Choice], tuple[tuple[str, int], ...]] = {}
@@ -143,7 +143,7 @@ class Scheduler:
             return []
         if key not in self.blockings:
             self.blockings[key] = cheapest(nest, reduction, found, self.target)
-        blocking, choice = self.blockings[key]
+        _, blocking, choice = self.blockings[key]
         return (
             [] if blocking is None else blocked(nest, reduction, blocking, choice, self.labels, self.target)
         )

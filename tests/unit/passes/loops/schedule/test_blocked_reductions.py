@@ -10,7 +10,9 @@ from support.nests import Arrays, parse_module, random_arrays, run_compiled, sch
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.loops import GroupOp
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import GroupOp, NestOp
+from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host.processor import missing_features
@@ -242,3 +244,45 @@ def test_what_does_not_stream_is_whole(before: str, after: str):
         text = text.replace("2560x333", "333x2560")
     module = scheduled(text, "x86-64-v3")
     assert not any("sums" in group.label.data for group in groups(module))
+
+
+PRODUCT = """
+loops.func @product {{
+  %x = assign.node "x" on_device : memref<{rows}x{summed}xf32>
+  %w = assign.node "w" on_device : memref<{summed}x{columns}xf32>
+  %y = assign.node "y" on_device : memref<{rows}x{columns}xf32>
+  loops.nest "y" (i = {rows}, j = {columns}) {{
+    %sum = loops.reduce add (k = {summed}) : f32 {{
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }}
+    loops.store %sum, %y[i, j]
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("summed", "columns", "blocks"),
+    [(4096, 4096, True), (2048, 2048, True), (1024, 4096, True), (1024, 2048, False), (2000, 2000, False)],
+)
+def test_rows_whose_pages_meet_in_a_tlb_are_copied_in_blocks(summed: int, columns: int, blocks: bool):
+    module = scheduled(PRODUCT.format(rows=24, summed=summed, columns=columns), "x86-64-v3")
+    assert any("sums" in group.label.data for group in groups(module)) == blocks
+
+
+@pytest.mark.parametrize("columns", [49152, 32 * 1031])
+@pytest.mark.parametrize("x", ["%x[i, k]", "%x[k, i]"])
+def test_the_stack_holds_the_copies_of_blocks(x: str, columns: int):
+    """Of which there are few where the panels of a product of many columns have few divisors."""
+    text = PRODUCT.format(rows=64, summed=3008, columns=columns).replace("%x[i, k]", x)
+    module = scheduled(text.replace("64x3008", "3008x64") if "[k" in x else text, "x86-64-v4")
+    inside = [op for group in groups(module) for op in group.body.block.ops if isinstance(op, NodeOp)]
+    assert all(byte_size(op) <= 2**20 for op in inside)
+    assert any(op.label.data.endswith("packed") for op in module.walk() if isinstance(op, NodeOp))
+
+
+def test_a_remainder_is_not_split_off_where_that_reads_a_matrix_twice():
+    module = scheduled(PRODUCT.format(rows=17, summed=4096, columns=4096), "x86-64-v4")
+    assert not any("remainder" in op.label.data for op in module.walk() if isinstance(op, NestOp))
