@@ -17,6 +17,7 @@ from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.analysis.dataflow.read_cells import read_ranges
+from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import ZERO, operations, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.analysis.patterns.window_pieces import Piece, pieces_of
@@ -28,11 +29,17 @@ from ocannl.passes.rewrites.rfactor import nest_of
 @dataclass(frozen=True)
 class Part:
     """Cells of a phase, the remainder that they leave divided by the stride, and the turns at which positions
-    of windows reach them.
+    of windows reach them; with as many on the `other` side of an image, reached at as many turns.
     """
 
     phase: int
     piece: Piece
+    other: Piece | None = None
+
+    def is_like(self, part: Part) -> bool:
+        """Whether as many cells of the same phase are reached at as many turns."""
+        extents = [(p.phase, len(p.piece.own), len(p.piece.summed)) for p in (self, part)]
+        return self.other is None and extents[0] == extents[1]
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,13 @@ def parts_of(window: Window) -> list[Part]:
     for phase in window.phases:
         position, turns = window.values(phase)[window.position], window.offsets_of(phase)
         cells, positions = len(window.elements(phase)), range(window.positions)
-        pieces = pieces_of(position, window.position, cells, window.offset, turns, positions)
-        found += [Part(phase, piece) for piece in pieces]
+        for piece in pieces_of(position, window.position, cells, window.offset, turns, positions):
+            part = Part(phase, piece)
+            before = next((at for at, one in enumerate(found) if one.is_like(part)), None)
+            if before is None:
+                found.append(part)
+            else:
+                found[before] = Part(phase, found[before].piece, piece)
     return found
 
 
@@ -175,12 +187,20 @@ def gathering(scatter: CellScatter) -> list[NestOp]:
 def gathered(scatter: CellScatter, parts: Sequence[Part]) -> NestOp:
     """The nest of some of the cells."""
     values, sizes, turns = dict[str, Linear](), dict(scatter.nest.space.data), list[tuple[str, int]]()
+    func = scatter.nest.parent_op()
+    assert isinstance(func, FuncOp)
+    names = Names.of(func, scatter.nest)
     cells: dict[int, Linear] = {}
     for window, part in zip(scatter.windows, parts, strict=True):
         phase, piece = part.phase, part.piece
         several = len(piece.summed) > 1
         turn = Linear.of({window.offset: 1} if several else {}, piece.summed.start)
         element = Linear.of({window.position: 1}, piece.own.start)
+        if part.other is not None:
+            side = names.fresh(f"{window.position}_side")
+            sizes[side] = 2
+            turn += Linear.var(side) * (part.other.summed.start - piece.summed.start)
+            element += Linear.var(side) * (part.other.own.start - piece.own.start)
         shifted = {window.position: element, window.offset: turn}
         values |= {name: value.substitute(shifted) for name, value in window.values(phase).items()}
         cells[window.axis] = (element + Linear((), window.elements(phase).start)) * window.stride
