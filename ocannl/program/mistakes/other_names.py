@@ -15,7 +15,7 @@ def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, 
     meant = _meant(name, known, others)
     if meant is None:
         hint = ""
-    elif meant in others and meant not in known:
+    elif meant in others and (meant == name or meant not in known):
         hint = f"; in its place: {others[meant]}"
     else:
         hint = f"; did you mean {meant!r}?"
