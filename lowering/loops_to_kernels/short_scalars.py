@@ -41,7 +41,7 @@ def divide_by_reciprocals(nest: NestOp) -> None:
     for op in operations(nest.body.block):
         if not isinstance(op, arith.DivfOp) or op.result.type != f32:
             continue
-        if (divisor := constant_of(op.rhs)) and abs(divisor) >= LEAST_DIVISOR:
+        if (divisor := constant_of(op.rhs)) and LEAST_DIVISOR <= abs(divisor) <= 1 / LEAST_DIVISOR:
             factor = number(1 / divisor)
             product = arith.MulfOp(op.lhs, factor.result)
             Rewriter.replace_op(op, [factor, product], [product.result])

@@ -27,14 +27,17 @@ def _as_function(f: Callable[..., Any]) -> Function:
     return f if isinstance(f, Function) else function(f)
 
 
-def grad(y: Any, xs: Any = None, *, argnums: int | Sequence[int] = 0) -> Any:
+def grad(y: Any, xs: Any = None, *, argnums: int | Sequence[int] | None = None) -> Any:
     """The gradients of one number with respect to `xs`, each of the shape of its `x`: `oc.vjp(y, xs)`.
 
     `oc.grad(f)` of a function of arrays is the function that gives its gradient with respect to the argument
-    of a number, or to several: `oc.grad(f, 1)`, `oc.grad(f, argnums=(0, 1))`.
+    of a number, or to several: `oc.grad(f, 1)`, `oc.grad(f, argnums=(0, 1))`; by default to the first.
     """
+    if argnums is not None and xs is not None:
+        raise ArgumentError("oc.grad takes the numbers of arguments once, as in oc.grad(f, 1)")
     if _is_function(y):
-        return _as_function(y).gradient(argnums if xs is None else xs)
+        given = argnums if xs is None else xs
+        return _as_function(y).gradient(0 if given is None else given)
     if xs is None:
         raise ArgumentError(f"oc.grad takes a function, or a tensor and what it is derived by; found {y!r}")
     return cast("Any", derivatives.grad(y, xs))

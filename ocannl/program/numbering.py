@@ -10,7 +10,7 @@ from ocannl.program.module.needed import needed_for
 from ocannl.program.tracing.traced_calls import Call, CallAttr
 from ocannl.program.values import Value
 
-Makers: TypeAlias = dict[tuple[str, int], int]
+Makers: TypeAlias = dict[str, dict[int, int]]
 
 
 @dataclass
@@ -41,10 +41,14 @@ class Numbering:
 
     def copy(self) -> Numbering:
         """The same keys for the same calls; later ones are numbered apart."""
-        return Numbering(dict(self.calls), dict(self.functions))
+        return Numbering(_copied(self.calls), _copied(self.functions))
 
 
 def _number(known: Makers, name: str, maker: int) -> int:
     """The number of a maker among those of a name, in the order in which they are asked for."""
-    earlier = sum(other == name for other, _ in known)
-    return known.setdefault((name, maker), earlier + 1)
+    of_name = known.setdefault(name, {})
+    return of_name.setdefault(maker, len(of_name) + 1)
+
+
+def _copied(makers: Makers) -> Makers:
+    return {name: dict(of_name) for name, of_name in makers.items()}

@@ -34,6 +34,8 @@ def test_gradients():
     np.testing.assert_allclose(oc.grad(F)(X, Y), of_x)
     np.testing.assert_allclose(oc.grad(F, argnums=1)(X, y=Y), of_y)
     np.testing.assert_allclose(oc.grad(F, 1)(X, Y), of_y)
+    with pytest.raises(oc.ArgumentError, match="numbers of arguments once"):
+        oc.grad(F, 1, argnums=0)
     both = oc.grad(F, argnums=(0, 1))(X, Y)
     np.testing.assert_allclose(both[0], of_x)
     np.testing.assert_allclose(both[1], of_y)
