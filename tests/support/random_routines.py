@@ -87,6 +87,11 @@ def relu(x: Array) -> Array:
     return np.where(x > 0, x, 0.0)
 
 
+def larger_or_half(x: Array, y: Array) -> Array:
+    """The first numbers where these are larger, else 0.5; not known where the other one is not."""
+    return np.where(np.isnan(y), np.nan, np.where(x > y, x, 0.5))
+
+
 Pair = tuple[Callable[..., oc.Tensor], Callable[..., Array]]
 """The same of tensors, and of arrays whose first axis is that of the values."""
 
@@ -110,7 +115,7 @@ PAIRS: tuple[Pair, ...] = (
     (lambda t, u: t - 0.5 * u, lambda x, y: x - 0.5 * y),
     (oc.maximum, np.maximum),
     (oc.minimum, np.minimum),
-    (lambda t, u: oc.where(t > u, t, 0.5), lambda x, y: np.where(x > y, x, 0.5)),
+    (lambda t, u: oc.where(t > u, t, 0.5), larger_or_half),
     (lambda t, u: t / (2 + oc.cos(u)), lambda x, y: x / (2 + np.cos(y))),
 )
 
