@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -81,14 +82,18 @@ class Worker:
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
-        self.process.stdin.flush()
+        # One that has ended is asked, too, and has no answer.
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
+            self.process.stdin.flush()
         watch = Timer(MOST_SECONDS, self.process.kill)
         watch.start()
         line = self.process.stdout.readline()
         watch.cancel()
         if not line:
             status = self.process.wait()
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
             self.process = self.started()
             raise Failed(f"it ended with exit status {status}")
         answer = json.loads(line)

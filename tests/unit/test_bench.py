@@ -284,6 +284,7 @@ def test_a_worker_goes_on_after_what_it_raises(tmp_path: Path):
         worker.ask("build", "gemm_2x3x4")
         assert worker.ask("first") > 0
         worker.process.kill()
+        worker.process.wait()
         with pytest.raises(Failed, match="it ended with exit status -9"):
             worker.ask("first")
         worker.ask("build", "gemm_2x3x4")
