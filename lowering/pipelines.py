@@ -41,7 +41,7 @@ from ocannl.passes.loops.gather_cells import GatherCellsPass
 from ocannl.passes.loops.gather_windows import GatherWindowsPass
 from ocannl.passes.loops.hoist_from_loops import HoistFromLoopsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
-from ocannl.passes.loops.inline_nodes import InlineNodesPass
+from ocannl.passes.loops.inline_nodes.inline_nodes import InlineNodesPass
 from ocannl.passes.loops.loop_invariant_code_motion import LoopInvariantCodeMotionPass
 from ocannl.passes.loops.narrow_nodes import NarrowNodesPass
 from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass

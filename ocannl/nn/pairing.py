@@ -18,10 +18,13 @@ def check_paired(a: oc.TensorLike, b: oc.TensorLike) -> None:
     first, second = oc.as_tensor(a), oc.as_tensor(b)
     for own, other in ((first, second), (second, first)):
         if is_crossed(own.shape, other.shape):
+            is_row = not other.shape.batch and not _are_known(own.shape.output)
+            layer = f"; a layer with these outputs for each row says out_dim={other.shape.output[-1]}"
             raise oc.ShapeError(
                 here(
                     f"{own!r} has its elements along batch axes, {other!r} along output axes: each would "
                     f'meet each; data have batch axes as in oc.data(array, axes="{"b" * other.ndim}")'
+                    f"{layer if is_row else ''}"
                 )
             )
 

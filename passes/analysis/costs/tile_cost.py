@@ -18,6 +18,7 @@ from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.costs.page_walks import PAGE
 from ocannl.passes.analysis.costs.tile_means import mean_extent, mean_of_tiles, whole_tiles
 from ocannl.passes.analysis.costs.touched_bytes import reuse
 from ocannl.passes.analysis.schedules.nest_facts import Access, ScopeFacts
@@ -41,8 +42,8 @@ FAR, FARTHEST = 2.0, 6.0
 FAR_ALONG, ALONG = 4.0, 3 / 4
 # The cache lines that could be prefetched in the time of a tile from beyond the caches that follows no other.
 APART = 3.5
-# Pages, the pages whose addresses a core has at hand, and the cost of another.
-PAGE, PAGES, PAGE_MISS = 2**12, 64, 8.0
+# The pages whose addresses a core has at hand, and the cost of another.
+PAGES, PAGE_MISS = 64, 8.0
 # The cycles that a step of a reduction waits for short rows of such pages, for rows of a copy without panels,
 # and for vectors of one page.
 PAGE_WAIT, COPY_WAIT, VECTOR_WAIT = 4.0, 0.5, 1.5

@@ -177,6 +177,8 @@ def test_batches_do_not_meet_rows(name: str):
         for pair in ((prediction, y), (y, prediction)):
             with pytest.raises(oc.ShapeError, match="each would meet each"):
                 PAIRS[name](*pair)
+    with pytest.raises(oc.ShapeError, match=r"a layer with these outputs for each row says out_dim=4$"):
+        PAIRS[name](nn.linear()(x), y)
     loss = PAIRS[name]
     loss(x.sum(1), oc.data(np.ones(4, np.float32), axes="b"))
     loss(x[:, :1], oc.data(np.ones((4, 1), np.float32)))

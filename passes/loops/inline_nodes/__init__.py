@@ -1,0 +1,1 @@
+"""The pass `inline-nodes`, and how it tells where a value is computed."""
