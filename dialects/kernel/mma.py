@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import (
     AnyFloatConstr,
     ArrayAttr,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -60,7 +62,12 @@ class Fragments:
     @property
     def depth_variables(self) -> int:
         """How many register variables with two values tell the elements of a thread along the depth apart."""
-        return (self.halves > 1) + (self.pack > 1)
+        return (self.halves > 1) + len(self.steps)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Those along the depth of the variables that tell the elements of a register apart."""
+        return tuple(self.pack >> k for k in range(1, self.pack.bit_length()))
 
 
 FRAGMENTS: dict[type[Attribute], Fragments] = {
@@ -68,7 +75,11 @@ FRAGMENTS: dict[type[Attribute], Fragments] = {
     Float16Type: Fragments(16, 2),
     BFloat16Type: Fragments(16, 2),
     Float64Type: Fragments(4, 1, f64),
+    Float8E4M3FNType: Fragments(32, 4),
+    Float8E5M2Type: Fragments(32, 4),
 }
+# Types of 8 bits: warpgroups multiply them; else they are widened.
+QUARTERS = (Float8E4M3FNType, Float8E5M2Type)
 
 
 @operation_definition
@@ -77,9 +88,13 @@ class MmaOp(TogetherOp):
 
     Thread `l` of a warp has the elements `[l / 4 + 8*h, l % 4 + 4*q]` of the left matrix and
     `[l % 4 + 4*q, l / 4]` of the right one, and gets `[l / 4 + 8*h, 2 * (l % 4) + c]` of the product. With
-    elements of 16 bits the depth is 16, and `deep (q, e)` stands for `2 * (l % 4) + 8*q + e`. Operands of f32
+    elements of 16 bits the depth is 16, and `deep (q, e)` stands for `2 * (l % 4) + 8*q + e`; with those of 8
+    bits it is 32, and `deep (q, d, e)` stands for `4 * (l % 4) + 16*q + 2*d + e`. Operands of f32
     are rounded to TF32, with 10 bits after the point; sums are in f32, in any order. With f64 the depth is 4,
     that of the threads: `deep ()`; sums are in f64.
+
+    Hardware adds up products of 8 bits with 14 bits or so. So it makes the sum of a reduction alone, which is
+    added in f32 to that of the reduction around.
 
     The products of a reduction may be `async`: a group that goes on while the threads do other things, and
     reads its operands until a `kernel.wait_products`. The reduction around adds the groups, and ends when all
@@ -162,7 +177,8 @@ class MmaOp(TogetherOp):
         type_ = self.left.type
         if type_ != self.right.type or type(type_) not in FRAGMENTS:
             raise VerifyException(
-                f"both operands are f64, f32, f16 or bf16, found {self.left.type} and {self.right.type}"
+                "both operands are f64, f32, f16, bf16, f8E4M3FN or f8E5M2, "
+                f"found {self.left.type} and {self.right.type}"
             )
         if self.result.type != self.fragments.sums:
             raise VerifyException(f"the product of {type_} is {self.fragments.sums}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, f16
 from xdsl.ir import Attribute
 
 from ocannl.dialects.kernel.gpu import WARP
-from ocannl.dialects.kernel.mma import ACROSS, FRAGMENTS
+from ocannl.dialects.kernel.mma import ACROSS, FRAGMENTS, QUARTERS
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.conversions import F32, extend
 from ocannl.lowering.llvm.types import value_type
@@ -20,6 +20,8 @@ MODES: dict[type[Attribute], tuple[str, str]] = {
     BFloat16Type: ("m16n8k16.row.col.bf16", "i32"),
     Float16Type: ("m16n8k16.row.col.f32.f32", "<2 x half>"),
 }
+# Those of 8 bits are f16 there, which has all of their numbers.
+FOUR_HALVES = "<4 x half>"
 # In f64 an instruction multiplies half the rows.
 DOUBLES, PER_HALF = "m8n8k4.row.col.f64", 2
 FOUR_FLOATS = "{float, float, float, float}"
@@ -31,10 +33,25 @@ def multiply(b: FunctionBuilder, type: Attribute, operands: Sequence[str], sums:
     """Adds a product to the four sums of a thread; the operands are registers, as `operand` gives them."""
     if isinstance(type, Float64Type):
         return multiply_doubles(b, operands, sums)
+    if isinstance(type, QUARTERS):
+        return multiply_quarters(b, operands, sums)
     mode, register = MODES[type.__class__]
     arguments = [f"{register} {value}" for value in operands] + [f"float {value}" for value in sums]
     found = b.emit(f"call {FOUR_FLOATS} @llvm.nvvm.mma.{mode}({', '.join(arguments)})")
     return [b.emit(f"extractvalue {FOUR_FLOATS} {found}, {k}") for k in range(len(sums))]
+
+
+def multiply_quarters(b: FunctionBuilder, operands: Sequence[str], sums: Sequence[str]) -> list[str]:
+    """Two instructions, one for each half of the registers of both operands."""
+    found = list(sums)
+    for first in (0, 2):
+        places = f"<2 x i32> <i32 {first}, i32 {first + 1}>"
+        halves = [
+            b.emit(f"shufflevector {FOUR_HALVES} {value}, {FOUR_HALVES} poison, {places}")
+            for value in operands
+        ]
+        found = multiply(b, f16, halves, found)
+    return found
 
 
 def multiply_doubles(b: FunctionBuilder, operands: Sequence[str], sums: Sequence[str]) -> list[str]:
@@ -49,15 +66,26 @@ def multiply_doubles(b: FunctionBuilder, operands: Sequence[str], sums: Sequence
 
 
 def operand(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str:
-    """The register of an element of f32 or f64, or of two of 16 bits."""
+    """The register of an element of f32 or f64, or of two of 16 bits; four of 8 bits are a vector."""
     if isinstance(type, Float64Type):
         return elements[0]
     if isinstance(type, Float32Type):
         return b.emit(f"call i32 @llvm.nvvm.f2tf32.rna(float {elements[0]})")
+    if isinstance(type, QUARTERS):
+        return widened(b, type, elements)
     pair = "poison"
     for k, element in enumerate(elements):
         pair = b.emit(f"insertelement <2 x i16> {pair}, i16 {element}, i64 {k}")
     return b.emit(f"bitcast <2 x i16> {pair} to {MODES[type.__class__][1]}")
+
+
+def widened(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str:
+    """Four elements of 8 bits as f16."""
+    found, stored = "poison", value_type(type)
+    for k, element in enumerate(elements):
+        half = b.emit(f"fptrunc float {extend(b, element, type, stored, F32)} to half")
+        found = b.emit(f"insertelement {FOUR_HALVES} {found}, half {half}, i64 {k}")
+    return found
 
 
 def register_of(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str:

@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    f32,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import element_bytes, element_type, is_swizzled, memref_shape
 from ocannl.dialects.kernel import CopyOp
-from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, SWIZZLED_ROWS, WARP
+from ocannl.dialects.kernel.gpu import BANK_BYTES, HALF_BYTES, SWIZZLED_BYTES, SWIZZLED_ROWS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp, depends
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
@@ -24,7 +31,13 @@ from ocannl.lowering.llvm.builder import FunctionBuilder
 
 WARPS, MOST_COLUMNS = 4, 256
 GROUP = WARPS * WARP
-TYPES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "tf32"}
+TYPES: dict[type[Attribute], str] = {
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float32Type: "tf32",
+    Float8E4M3FNType: "e4m3",
+    Float8E5M2Type: "e5m2",
+}
 FENCE, COMMIT = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 WAIT = "wgmma.wait_group.sync.aligned {};"
 DONE = WAIT.format(0)
@@ -112,11 +125,11 @@ def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
     fragments = product.fragments
     half, *pair = product.depth_names
     deep = Linear.of({lane: fragments.pack, half: fragments.pack * ACROSS, step: fragments.depth})
-    deep += Linear.of(dict.fromkeys(pair, 1))
+    deep += Linear.of(dict(zip(pair, fragments.steps, strict=True)))
     row = Linear.of({across: 1, product.rows.data: COLUMNS, warp: ROWS})
     left = matrix_of(launch, product.left, deep, row)
     right = matrix_of(launch, product.right, deep, column_of(launch, product, across))
-    if right is None or (left is None and product.is_async and not is_f32(product)):
+    if right is None or (left is None and not loads_left(product)):
         return None
     columns = COLUMNS * dict(launch.registers.data).get(tile_name(launch, product) or "", 1)
     if columns > MOST_COLUMNS:
@@ -124,8 +137,19 @@ def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
     return WarpgroupProduct(reduce, product, left, right, steps, warps // WARPS, columns)
 
 
-def is_f32(product: MmaOp) -> bool:
-    return isinstance(product.left.type, Float32Type)
+def operand_bytes(product: MmaOp) -> int:
+    return BANK_BYTES // product.fragments.pack
+
+
+def adds_apart(product: MmaOp) -> bool:
+    """Whether hardware has too few bits for long sums of such products."""
+    return operand_bytes(product) < HALF_BYTES
+
+
+def loads_left(product: MmaOp) -> bool:
+    """Whether threads may have the left operand of a product in registers."""
+    bytes = operand_bytes(product)
+    return bytes == BANK_BYTES or (bytes == HALF_BYTES and not product.is_async)
 
 
 def is_rounded(launch: LaunchOp, array: SSAValue) -> bool:
@@ -159,7 +183,8 @@ def column_of(launch: LaunchOp, product: MmaOp, across: str) -> Linear:
 def matrix_of(launch: LaunchOp, operand: SSAValue, deep: Linear, side: Linear) -> Matrix | None:
     """The matrix that an operand is, if its elements are where the instruction takes them from.
 
-    Those of f32 are not turned, and the instruction ignores bits that TF32 has not: bulk copies round before.
+    Those of 8 and 32 bits are not turned, and the instruction ignores bits that TF32 has not: bulk copies
+    round before.
     """
     load = operand.owner
     if not isinstance(load, LoadOp) or not is_swizzled(load.node) or load.positions:
@@ -168,9 +193,9 @@ def matrix_of(launch: LaunchOp, operand: SSAValue, deep: Linear, side: Linear) -
     if last not in ((side, deep), (deep, side)):
         return None
     matrix = Matrix(load, last == (deep, side))
-    if element_type(load.node) == f32 and (matrix.is_turned or not is_rounded(launch, load.node)):
+    if matrix.is_turned and element_bytes(load.node) != HALF_BYTES:
         return None
-    return matrix
+    return matrix if element_type(load.node) != f32 or is_rounded(launch, load.node) else None
 
 
 def described(b: FunctionBuilder, matrix: Matrix, start: str) -> str:
@@ -183,13 +208,15 @@ def multiply(
 ) -> list[str]:
     """Adds the products of all steps to the sums of a thread, and waits for them unless they are async. The
     operands are descriptions of matrices, the left one of registers of all steps where threads have it.
+    Products of 8 bits start from nothing, and threads add.
 
     That is one piece of text: between products and the wait for them nothing may touch the sums, but for
     products of the same shape.
     """
     lines, operands, count = [FENCE], list[str](), len(sums)
+    start = [] if adds_apart(found.product) else sums
     for step in range(found.steps):
-        place = 2 * count + len(operands)
+        place = count + len(start) + len(operands)
         if found.left is None:
             each = len(left) // found.steps
             taken = [f"i32 {register}" for register in left[step * each :][:each]]
@@ -197,12 +224,16 @@ def multiply(
         else:
             assert isinstance(left, str)
             taken, first = [f"i64 {moved(b, found.left, left, step)}"], f"${place}"
-        lines.append(instruction(found, len(operands) + len(taken) - 1, first, count))
         operands += [*taken, f"i64 {moved(b, found.right, right, step)}"]
+        second = f"${place + len(taken)}"
+        lines.append(instruction(found, first, second, count, adds=bool(start) or step > 0))
     lines.append(COMMIT)
     if not found.product.is_async:
         lines.append(DONE)
-    return in_place(b, lines, sums, operands)
+    made = in_place(b, lines, count, start, operands)
+    if start:
+        return made
+    return [b.emit(f"fadd float {old}, {new}") for old, new in zip(sums, made, strict=True)]
 
 
 def in_braces(first: int, count: int) -> str:
@@ -220,20 +251,18 @@ def multiply_registers(
 ) -> list[str]:
     """Adds the async products of a step, a group, whose left operand is in registers."""
     count = len(sums)
-    first = in_braces(2 * count, len(left))
-    lines = [FENCE, instruction(found, len(left) - 1, first, count), COMMIT]
-    return in_place(
-        b, lines, sums, [*(f"i32 {r}" for r in left), f"i64 {moved(b, found.right, right, step)}"]
-    )
+    first, second = in_braces(2 * count, len(left)), f"${2 * count + len(left)}"
+    lines = [FENCE, instruction(found, first, second, count), COMMIT]
+    operands = [*(f"i32 {r}" for r in left), f"i64 {moved(b, found.right, right, step)}"]
+    return in_place(b, lines, count, sums, operands)
 
 
-def instruction(found: WarpgroupProduct, before: int, left: str, count: int) -> str:
-    """A product of text whose sums are the first operands, and whose right one comes next after `left`."""
+def instruction(found: WarpgroupProduct, left: str, right: str, count: int, adds: bool = True) -> str:
+    """A product of operands of text, the first of which are the sums."""
     type = TYPES[type_of(found)]
     names = ", ".join(f"${k}" for k in range(count))
     shape = f"m{WARPS * ROWS}n{found.columns}k{found.product.fragments.depth}.f32.{type}.{type}"
-    modes = ", ".join(("1", "1", "1", *turns(found)))
-    right = f"${2 * count + before + 1}"
+    modes = ", ".join((str(int(adds)), "1", "1", *turns(found)))
     return f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {left}, {right}, {modes};"
 
 
@@ -244,24 +273,25 @@ def moved(b: FunctionBuilder, matrix: Matrix, first: str, step: int) -> str:
 
 
 def turns(found: WarpgroupProduct) -> list[str]:
-    """Which matrices are turned: those of 32 bits never are, and have no modes for it."""
-    if is_f32(found.product):
+    """Which matrices are turned: those of 8 and 32 bits never are, and have no modes for it."""
+    if operand_bytes(found.product) != HALF_BYTES:
         return []
     return [str(int(m.is_turned)) for m in (found.left, found.right) if m is not None]
 
 
 def settled(b: FunctionBuilder, sums: Sequence[str]) -> list[str]:
     """The sums when all async products are done."""
-    return in_place(b, [DONE], sums)
+    return in_place(b, [DONE], len(sums), sums)
 
 
 def in_place(
-    b: FunctionBuilder, lines: Sequence[str], sums: Sequence[str], operands: Sequence[str] = ()
+    b: FunctionBuilder, lines: Sequence[str], count: int, sums: Sequence[str], operands: Sequence[str] = ()
 ) -> list[str]:
-    """The sums after instructions that change their registers, and take other values, each after its type."""
-    count = len(sums)
+    """So many sums after instructions that change their registers, or define them where there are none yet,
+    and take other values, each after its type.
+    """
     kinds = ["l" if operand.startswith("i64") else "r" for operand in operands]
-    constraints = [*["=f"] * count, *map(str, range(count)), *kinds, "~{memory}"]
+    constraints = [*["=f"] * count, *map(str, range(len(sums))), *kinds, "~{memory}"]
     arguments = [*(f"float {value}" for value in sums), *operands]
     struct = f"{{{', '.join(['float'] * count)}}}"
     text = "\\0A\\09".join(lines)

@@ -23,7 +23,11 @@ from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, s
 from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
-from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, tensor_core_contraction
+from ocannl.lowering.loops_to_kernels.tensor_cores import (
+    fits_tensor_cores,
+    fits_warpgroups,
+    tensor_core_contraction,
+)
 from ocannl.passes.analysis.patterns.contractions import (
     TILE_SIDES,
     Contraction,
@@ -47,7 +51,7 @@ def contraction(nest: NestOp, options: KernelOptions) -> LaunchOp | None:
     found = find_contraction(nest) or find_contraction(nest, merges=True)
     if found is None:
         return None
-    if fits_tensor_cores(found, options.tensor_types):
+    if fits_tensor_cores(found, options.tensor_types) or fits_warpgroups(found, options):
         return tensor_core_contraction(nest, found, options)
     draft = Draft.of(nest)
     found, (rows, columns) = choose_rows(draft, nest, found, partial(tile_sizes, nest))

@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.kernel.mma import FRAGMENTS
+from ocannl.dialects.kernel.mma import FRAGMENTS, QUARTERS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator, take_resets
 from ocannl.lowering.loops_to_kernels.blocks_in_turn import blocks_in_turn, has_products
@@ -106,7 +106,7 @@ class LowerLoopsToKernelsPass(ModulePass):
         tf32: so are those of f32, which they round to TF32.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
         stages: the most stages of their software pipelines.
-        warpgroups: those of 16-bit floats and of TF32 may have the shape that warpgroups multiply.
+        warpgroups: those of floats of 8 and 16 bits and of TF32 may have the shape that warpgroups multiply.
         shared_bytes: what tiles for tensor cores may take of the shared memory of a block.
     """
 
@@ -119,7 +119,8 @@ class LowerLoopsToKernelsPass(ModulePass):
     shared_bytes: int = KernelOptions.shared_bytes
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        types = [t for t in FRAGMENTS if (self.tf32 if t is Float32Type else self.tensor_cores)]
+        fragments = [t for t in FRAGMENTS if t not in QUARTERS]
+        types = [t for t in fragments if (self.tf32 if t is Float32Type else self.tensor_cores)]
         options = KernelOptions(types, self.tile_bytes, self.stages, self.warpgroups, self.shared_bytes)
         for func in functions(op):
             lower_function(func, options)

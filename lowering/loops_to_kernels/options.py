@@ -22,7 +22,7 @@ class KernelOptions:
         tensor_types: sums of products of these are for tensor cores.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
         stages: the most stages of a software pipeline: tiles of an operand in shared memory at a time.
-        warpgroups: products of 16-bit floats may have the shape that warpgroups multiply.
+        warpgroups: products may have the shape that warpgroups multiply, those of 8 bits, too.
         shared_bytes: what tiles for tensor cores may take of the shared memory of a block.
     """
 

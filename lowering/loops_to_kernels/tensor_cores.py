@@ -20,8 +20,9 @@ from ocannl.dialects.index.memref import element_bytes, element_type, memref_sha
 from ocannl.dialects.kernel import WhereOp
 from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, HALF_BYTES, PROCESSORS, SWIZZLED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
-from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
+from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, QUARTERS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
+from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached
 from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
@@ -76,6 +77,9 @@ WARPGROUP_TILES = (
     WarpTiles(128, 64, 16, 64),
     WarpTiles(64, 64, 16, 64),
 )
+# Products of 8 bits have sums of a step beside those of all.
+MOST_QUARTER_COLUMNS = 192
+QUARTER_TILES = [tiles for tiles in WARPGROUP_TILES if tiles.columns <= MOST_QUARTER_COLUMNS]
 
 
 def fits_tensor_cores(found: Contraction, tensor_types: Types) -> bool:
@@ -84,6 +88,21 @@ def fits_tensor_cores(found: Contraction, tensor_types: Types) -> bool:
     if len(types) > 1 or not types <= set(tensor_types):
         return False
     return found.reduce.result.type == FRAGMENTS[next(iter(types))].sums and is_sum_of_products(found)
+
+
+def fits_warpgroups(found: Contraction, options: KernelOptions) -> bool:
+    """Whether a contraction is a sum of products of 8 bits for warpgroups: both operands lie along it."""
+    return (
+        options.warpgroups
+        and fits_tensor_cores(found, QUARTERS)
+        and is_deep(found)
+        and all(address_of(load).stride(found.k) == 1 for load in (found.left, found.right))
+    )
+
+
+def is_deep(found: Contraction) -> bool:
+    """Whether a sum fills a row of a swizzled array."""
+    return dict(found.reduce.space.data)[found.k] * element_bytes(found.left.node) >= SWIZZLED_BYTES
 
 
 def is_sum_of_products(found: Contraction) -> bool:
@@ -125,7 +144,7 @@ class TensorCoreKernel:
         draft.group_blocks(found.row, found.column)
         fragments = self.fragments
         self.half: Variables = [(draft.names.fresh(f"{found.k}_half"), 2)] if fragments.halves > 1 else []
-        self.pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if fragments.pack > 1 else []
+        self.pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2) for _ in fragments.steps]
         self.pipeline = tensor_pipeline(draft, found, tiles, options)
         self.place_variables()
 
@@ -183,7 +202,8 @@ class TensorCoreKernel:
         pack, lane = self.fragments.pack, self.column["lane"][0][0]
         along = Linear.of({step: self.fragments.depth, lane: pack})
         along += Linear.of({name: pack * ACROSS for name, _ in self.half})
-        return along + Linear.of({name: 1 for name, _ in self.pair})
+        steps = zip(self.pair, self.fragments.steps, strict=True)
+        return along + Linear.of({name: size for (name, _), size in steps})
 
     def sides(self) -> tuple[Linear, Linear]:
         """The rows of the left operand's fragments, and those of the right one's, which are its columns."""
@@ -217,9 +237,11 @@ def cost(nest: NestOp, found: Contraction, tiles: WarpTiles, waiting: int = 0) -
 def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> tuple[int, WarpTiles]:
     """The cheapest tile and its cost; of equal ones, one for warpgroups."""
     bytes = element_bytes(found.left.node)
-    is_deep = dict(found.reduce.space.data)[found.k] * bytes >= SWIZZLED_BYTES
+    if bytes < HALF_BYTES:
+        own = min(QUARTER_TILES, key=lambda tiles: cost(nest, found, tiles, STEP_COST))
+        return cost(nest, found, own), own
     fits = bytes == HALF_BYTES or bool(rounded_sides(turned(found)))
-    first = WARPGROUP_TILES if options.warpgroups and is_deep and fits else ()
+    first = WARPGROUP_TILES if options.warpgroups and is_deep(found) and fits else ()
     sums = FRAGMENTS[type(element_type(found.left.node))].sums.size
     fitting = [tiles for tiles in TILES if tiles.warp_rows * tiles.warp_columns * sums <= WARP_BYTES]
     best = min(((cost(nest, found, tiles), tiles) for tiles in fitting), key=itemgetter(0))
@@ -283,7 +305,8 @@ def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options:
         ]
         room = most // stage_bytes(depth, operands)
         stages = WARPGROUP_STAGES if room >= 2 * WARPGROUP_STAGES else min(MOST_STAGES, room)
-        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=True)
+        goes_on = bytes >= HALF_BYTES
+        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=goes_on)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]

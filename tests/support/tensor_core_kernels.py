@@ -20,7 +20,7 @@ from ocannl.passes.loops.plan_memory import PlanMemoryPass
 Array = NDArray[Any]
 Sizes = tuple[int, int, int]
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64}
-
+QUARTERS: dict[str, Any] = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 
 # Tiles with elements whose sums fit into the registers of warps.
 TILES_OF = [(t, e) for t in TILES for e in DTYPES if e != "f64" or t.warp_rows * t.warp_columns <= 64 * 32]

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
-from support.tensor_core_kernels import DTYPES, Sizes, rounded
+from support.tensor_core_kernels import DTYPES, QUARTERS, Sizes, rounded
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.runtime.cuda.ptx import ptx_text
@@ -27,7 +27,9 @@ def arrays(sizes: Sizes, element: str, x: str, w: str) -> tuple[dict[str, Array]
     """Operands, and the product that they have."""
     extents, rng = dict(zip("boi", sizes, strict=True)), np.random.default_rng(4)
     found = {
-        name: rng.standard_normal([extents[axis] for axis in axes.split(", ")]).astype(DTYPES[element])
+        name: rng.standard_normal([extents[axis] for axis in axes.split(", ")]).astype(
+            (DTYPES | QUARTERS)[element]
+        )
         for name, axes in (("x", x), ("w", w))
     }
     if element == "f32":

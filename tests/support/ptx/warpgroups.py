@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[Any]
 
-ELEMENTS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
+ELEMENTS: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "tf32": np.float32,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+}
+# Those that may be turned, of the matrices in shared memory.
+TURNED = ("f16", "bf16")
 # The bits of an f32 that the hardware does not read.
 IGNORED = {"tf32": 0x1FFF}
 # The bytes of a product along its depth.
@@ -124,7 +132,8 @@ def products_of(machine: Machine) -> Products:
 def multiply(machine: Machine, op: Instruction) -> None:
     """`wgmma.mma_async.sync.aligned.m64nNk16.f32.type.type`, of which each warp has 16 rows.
 
-    The depth of TF32 is 8, and its operands are not turned.
+    The depth of TF32 is 8, that of 8 bits 32, and such operands are not turned. Sums start from nothing where
+    the first of three factors says so.
     """
     check_whole(machine, op)
     assert machine.threads % GROUP == 0, op.text
@@ -132,9 +141,8 @@ def multiply(machine: Machine, op: Instruction) -> None:
     assert isinstance(result, tuple)
     shape, type, other = op.modes[-4], op.modes[-2], op.modes[-1]
     scales, turned = others[:3], others[3:]
-    assert scales == [1, 1, 1], op.text
-    # Matrices of 16 bits may be turned, of the two those in shared memory.
-    assert len(turned) == (0 if type == "tf32" else 1 if isinstance(left, tuple) else 2), op.text
+    assert scales in ([0, 1, 1], [1, 1, 1]), op.text
+    assert len(turned) == (0 if type not in TURNED else 1 if isinstance(left, tuple) else 2), op.text
     left_turned, right_turned = [0, 0, *turned][-2:]
     depth = DEEP_BYTES // np.dtype(ELEMENTS[type]).itemsize
     columns = int(shape.removeprefix(f"m{ROWS}n").removesuffix(f"k{depth}"))
@@ -161,7 +169,7 @@ def multiply(machine: Machine, op: Instruction) -> None:
     total = x @ w[which.reshape(-1)].transpose(0, 2, 1)
     for k, name in enumerate(result):
         part = total[:, G + 8 * (k // 2 % 2), 8 * (k // 4) + 2 * T + k % 2].reshape(-1)
-        add(machine, products, str(name), part)
+        add(machine, products, str(name), part, starts=scales[0] == 0)
 
 
 def of_warps(machine: Machine, operand: Operand) -> Array:
@@ -187,13 +195,17 @@ def fragments(registers: Sequence[Array], type: str) -> Array:
     return found
 
 
-def add(machine: Machine, products: Products, name: str, part: Array) -> None:
-    """Adds to registers that are on their way, or else to their values."""
+def add(machine: Machine, products: Products, name: str, part: Array, starts: bool) -> None:
+    """Adds to registers that are on their way, or else to their values; or starts from zero."""
     active = machine.active
     flying = products.flying.setdefault(name, np.zeros(machine.count, np.float32))
     last = products.last.setdefault(name, np.full(machine.count, -1))
     begins = active[last[active] < 0]
-    flying[begins] = machine.registers[name].view(np.float32)[begins]
+    if starts:
+        assert len(begins) == len(active), "a product starts where others are on their way"
+        flying[begins] = 0
+    else:
+        flying[begins] = machine.registers[name].view(np.float32)[begins]
     last[active] = products.groups[active]
     flying[active] += part
     machine.define(name, np.full(len(active), UNDEFINED))

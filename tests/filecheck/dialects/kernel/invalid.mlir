@@ -311,7 +311,7 @@ loops.func @f {
   }
 }
 
-// CHECK: `kernel.mma`: both operands are f64, f32, f16 or bf16, found i32 and i32
+// CHECK: `kernel.mma`: both operands are f64, f32, f16, bf16, f8E4M3FN or f8E5M2, found i32 and i32
 
 // -----
 

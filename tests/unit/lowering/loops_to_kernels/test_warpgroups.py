@@ -15,7 +15,7 @@ from support.cuda_on_cpu import FakeDriver, install
 from support.nests import parse_module, run_compiled
 from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
-from support.tensor_core_kernels import lowered, product
+from support.tensor_core_kernels import QUARTERS, lowered, product
 from support.warpgroup_products import ARCH, HALVES, LAYOUTS, NEEDS_PTXAS, arrays, check
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.utils.exceptions import VerifyException
@@ -27,11 +27,13 @@ from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES
 from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.loops_to_kernels.tensor_cores import WARPGROUP_TILES, WarpTiles
+from ocannl.lowering.loops_to_kernels import tensor_cores
+from ocannl.lowering.loops_to_kernels.tensor_cores import QUARTER_TILES, WARPGROUP_TILES, WarpTiles
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import find_ptxas
 
 Array = NDArray[Any]
+TYPES = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 
 
 @pytest.mark.sampled(25)
@@ -63,6 +65,36 @@ def test_products_of_tf32(x: str, w: str, tiles: WarpTiles, only: Any):
     assert not counts.conflicts(looped=True)
     in_registers = re.search(r"k8\.f32\.tf32\.tf32\s+\{[^}]*\}, \{", ptx_text(module, ARCH))
     assert bool(in_registers) == ((x, w) != LAYOUTS[0])
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("tiles", QUARTER_TILES[::-1], ids=str)
+@pytest.mark.parametrize("element", QUARTERS)
+def test_products_of_8_bits(element: str, tiles: WarpTiles, monkeypatch: pytest.MonkeyPatch):
+    """Hardware makes the sums of a tile, which threads add up."""
+    monkeypatch.setattr(tensor_cores, "QUARTER_TILES", [tiles])
+    sizes = (2 * tiles.rows, 2 * tiles.columns, 9 * 128)
+    module = lowered(product(sizes, element), warpgroups=True)
+    counts = check(module, sizes, element, "b, i", "o, i", apart=True)
+    assert not counts.conflicts(looped=True)
+    assert not counts.partial()
+    starts = re.findall(
+        rf"k32\.f32\.{TYPES[element]}\.\w+\s+\{{[^}}]*\}}, \S+ \S+ (\d), 1, 1;", ptx_text(module, ARCH)
+    )
+    assert starts == ["0", "1", "1", "1"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("element", QUARTERS)
+def test_other_ways_to_multiply_8_bits(element: str):
+    """Rows that are not aligned, an emulation, and fragments of f16."""
+    sizes = (40, 72, 203)
+    module = lowered(product(sizes, element), warpgroups=True)
+    for arch in (ARCH, "sm_80"):
+        check(module, sizes, element, "b, i", "o, i", arch=arch)
+    found, expected = arrays(sizes, element, "b, i", "o, i")
+    run_compiled(module, found, {}, emulation=Emulation(shuffle=2, check=True))
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-4)
 
 
 def test_other_ways_to_round(only: Any):
@@ -256,12 +288,12 @@ def test_other_ways_to_run_it(x: str, w: str, only: Any):
 
 
 @NEEDS_PTXAS
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("w", ["o, i", "i, o"])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("element", "w"), [("bf16", "o, i"), ("bf16", "i, o"), ("f8E4M3FN", "o, i")])
 @pytest.mark.parametrize("size", [512, 4096])
-def test_what_the_assembler_says(size: int, w: str, tmp_path: Path):
+def test_what_the_assembler_says(size: int, element: str, w: str, tmp_path: Path):
     """Nothing is spilled, and products are not made to wait for each other."""
-    module = lowered(product((size, size, size), "bf16", w=w), warpgroups=True)
+    module = lowered(product((size, size, size), element, w=w), warpgroups=True)
     (found,) = kernel_resources(module, ARCH)
     assert found.spilled == 0
     assert found.registers <= 192
@@ -286,7 +318,7 @@ def test_instructions_of_a_large_tile():
 
 def test_what_stays_for_warps():
     """Short sums and small results have tiles of warps; so have numbers of 32 bits, neither operand of which
-    is in rows along the reduction, or aligned.
+    is in rows along the reduction, or aligned. Numbers of 8 bits are for threads then.
     """
     whole = (512, 512, 512)
     for sizes, element, w in (
@@ -299,6 +331,9 @@ def test_what_stays_for_warps():
         text = ptx_text(lowered(product(sizes, element, x, w), warpgroups=True), ARCH)
         assert "mma.sync" in text
         assert "wgmma" not in text
+    for sizes, x in ((whole, "i, b"), ((512, 512, 120), "b, i")):
+        assert "mma" not in ptx_text(lowered(product(sizes, "f8E5M2", x), warpgroups=True), ARCH)
+    assert "mma" not in ptx_text(lowered(product(whole, "f8E5M2")), "sm_90")
 
 
 def test_too_much_shared_memory():

@@ -63,6 +63,7 @@ BODY = """
 
 }}
 """
+DEPTHS = {"tf32": 8, "e4m3": 32, "e5m2": 32}
 TEXTS = {
     "fence": "fence.proxy.async.shared::cta;",
     "ready": "wgmma.fence.sync.aligned;",
@@ -78,14 +79,16 @@ def run(
     turned: tuple[bool, bool],
     apart: bool = False,
     in_registers: bool = False,
+    starts: bool = False,
     **texts: str,
 ) -> Array:
-    """The product of matrices of 64 and of some rows, of depth 64; of 32 in TF32."""
+    """The product of matrices of 64 and of some rows, of depth 64; of 32 in TF32, of 128 with 8 bits."""
     count = COLUMNS // 2
     total = LEFT_BYTES + RIGHT_BYTES
     names = [f"%r{10 + k}" for k in range(count)]
     products: list[str] = []
-    modes, depth = ("", 8) if type == "tf32" else ("".join(f", {int(t)}" for t in turned[in_registers:]), 16)
+    depth = DEPTHS.get(type, 16)
+    modes = "" if type in DEPTHS else "".join(f", {int(t)}" for t in turned[in_registers:])
     for step in range(4):
         places = [2048 * step if t else 32 * step for t in turned]
         described = [
@@ -96,7 +99,7 @@ def run(
         products.append(
             f"mov.b64 %rd5, {described[0]}; mov.b64 %rd6, {described[1]};\n"
             f"wgmma.mma_async.sync.aligned.m64n{COLUMNS}k{depth}.f32.{type}.{type} {{{', '.join(names)}}}, "
-            f"{first}, %rd6, 1, 1, 1{modes};"
+            f"{first}, %rd6, {int(step > 0 or not starts)}, 1, 1{modes};"
         )
     offsets = range(0, total, 128 * 16)
     text = BODY.format(
@@ -142,6 +145,19 @@ def test_products_of_tf32():
     np.testing.assert_array_equal(np.sort(found, axis=None), np.sort(expected, axis=None))
     more = (left.view(np.uint32) | np.uint32(0x1FFF)).view(np.float32)
     np.testing.assert_array_equal(run("tf32", more, right, (False, False)), found)
+
+
+@pytest.mark.parametrize("type", ["e4m3", "e5m2"])
+def test_products_of_8_bits(type: str):
+    """Sums that start with them do so whatever registers have."""
+    left, right = (np.concatenate([m, m[:, ::-1]], 1) for m in matrices())
+    left, right = (m.astype(ELEMENTS[type]).astype(np.float32) for m in (left, right))
+    expected = np.sort(left @ right.T, axis=None)
+    ones = f"mov.b32 %r10, {np.float32(1).view(np.uint32)}; {TEXTS['ready']}"
+    found = run(type, left, right, (False, False), ready=ones, starts=True)
+    np.testing.assert_array_equal(np.sort(found, axis=None), expected)
+    more = run(type, left, right, (False, False), ready=ones)
+    np.testing.assert_array_equal(more - found, np.arange(COLUMNS // 2) == np.zeros((128, 1)))
 
 
 # Where a thread finds the left operand in rows of 32 words, and which registers it loads for a step.
