@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Any, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from xdsl.ir import Operation
 
 import ocannl as oc
 from ocannl.program.code import at_once, is_recording
+from ocannl.program.eager.default_context import DEFAULT
 from ocannl.program.eager.recorder import RECORDER, is_eager
 from ocannl.program.memory.as_kept import as_kept
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
@@ -25,7 +28,7 @@ from ocannl.train.options import Common, LearningRate, check_option
 from ocannl.train.plateau import Plateau
 from ocannl.train.recipes import trained_params
 from ocannl.train.schedules import Schedule, as_rate
-from ocannl.train.step_counts import StepCounts, check_together
+from ocannl.train.step_counts import StepCounts, as_number, check_together
 from ocannl.train.update_step import Rule, UpdateStep
 
 MOST_CODES = 16
@@ -50,7 +53,7 @@ class Optimizer(NamesApart):
 
     __slots__ = (
         *("name", "lr", "options", "groups", "clip_norm", "clip_value", "accumulate", "ema", "swa"),
-        *("maximize", "count_each", "_rule", "_common", "_scope", "_nodes", "_counted", "_summed"),
+        *("maximize", "count_each", "_rule", "_common", "_scope", "_nodes", "_counters", "_together"),
         *("_averages", "_again", "__weakref__"),
     )
     in_place_of = OF_OPTIMIZERS
@@ -67,11 +70,11 @@ class Optimizer(NamesApart):
         self.count_each = bool(common.get("count_each", False))
         self._rule, self._common = rule, dict(common)
         self._scope = oc.scope(common.get("label", name))
-        self._nodes: dict[tuple[object, str], oc.Tensor] = {}
-        self._counted: set[frozenset[oc.Tensor]] = set()
-        """The parameters whose steps are counted together."""
-        self._summed: set[frozenset[oc.Tensor]] = set()
-        """Those whose gradients are added up together."""
+        self._nodes: dict[tuple[oc.Tensor, str], oc.Tensor] = {}
+        self._counters: dict[tuple[frozenset[oc.Tensor], str], oc.Tensor] = {}
+        """Those of the steps of some parameters, and of all steps for the empty set."""
+        self._together = WeakKeyDictionary[Operation, frozenset[oc.Tensor]]()
+        """The parameters that code trains, while that lives, by its last statement."""
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
         self._again: dict[Hashable, oc.Code] = {}
         """The code of steps that eager mode has run."""
@@ -109,7 +112,7 @@ class Optimizer(NamesApart):
             others = {**self.in_place_of, **{key: f"options[{key!r}]" for key in self.options}}
             known = [own for own in (*self.__slots__, *self.options) if own[0] != "_"]
             raise missing("'Optimizer' object", name, known, {name: others[name]} if name in others else {})
-        if not name.startswith("_") and getattr(self, "_nodes", None) and not is_eager():
+        if not name.startswith("_") and getattr(self, "_counters", None) and not is_eager():
             raise oc.ArgumentError(
                 f"{self.name} has steps that are code, with their options: `{name}` cannot change them; "
                 "a learning rate that changes is an argument of the function, a schedule, or a node that "
@@ -130,6 +133,7 @@ class Optimizer(NamesApart):
             with oc.code(f"{loss.label} {self.name} step") as code:
                 scaled_gradients(loss, 1 / self.accumulate)
                 self._update_by(trained, {name: p.grad for name, p in trained.items()})
+            self._together[code.statements[-1]] = frozenset(trained.values())
             return code
 
         return self._made("step", loss, params, make)
@@ -146,6 +150,7 @@ class Optimizer(NamesApart):
                 if self.accumulate != 1:
                     gradients = {name: g / self.accumulate for name, g in gradients.items()}
                 self._update_by(trained, gradients)
+            self._together[code.statements[-1]] = frozenset(trained.values())
             return code
 
         return self._made("update", loss, params, make)
@@ -183,7 +188,7 @@ class Optimizer(NamesApart):
         """Adds gradients up, and updates by the sums in every so many steps."""
         check_together(
             trained,
-            self._summed,
+            self._trained_before(),
             f"{self.name}, with accumulate={self.accumulate}, adds up gradients of parameters that it trains "
             "together",
             "two optimizers train two sets, and one that is made anew begins anew",
@@ -195,7 +200,7 @@ class Optimizer(NamesApart):
             sums[name][...] = oc.where(is_first, 0.0, sums[name]) + gradient
         is_last = oc.eq(turn, self.accumulate - 1)
         only_if(is_last, lambda: self._update(trained, options, sums))
-        turn[...] = oc.where(is_last, 0.0, turn + 1)
+        turn[...] = oc.where(is_last, 0, turn + 1)
 
     def _update(
         self,
@@ -222,10 +227,15 @@ class Optimizer(NamesApart):
 
     def _counts(self, trained: Mapping[str, oc.Tensor]) -> StepCounts:
         def number(p: oc.Tensor, name: str) -> oc.Tensor:
-            return self._memory(p, name, output=[], init=0, kind="counter", dtype=_dtype_of_counter([p]))
+            return self._memory(p, name, output=[], init=0, kind="counter", dtype=np.int64)
 
         counter = partial(self._counter, trained=trained)
-        return StepCounts(self.name, trained, self._counted, counter, self.count_each, number)
+        return StepCounts(self.name, trained, self._trained_before(), counter, self.count_each, number)
+
+    def _trained_before(self) -> set[frozenset[oc.Tensor]]:
+        """The parameters that code which lives trains together, or that a context has trained."""
+        counted = (of for (of, _), counter in self._counters.items() if _has_value(counter))
+        return {*self._together.values(), *counted}
 
     def _clipped(self, gradients: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
         found = {name: -g if self.maximize else g for name, g in gradients.items()}
@@ -262,19 +272,18 @@ class Optimizer(NamesApart):
 
     def _memory(self, p: oc.Tensor, name: str, kind: Kind = "moment", **how: Any) -> oc.Tensor:
         """Memory of a parameter by name, which is made once."""
-        return self._once((p, name), lambda: oc.node(name, of=p, kind=kind, **how))
+        if (p, name) not in self._nodes:
+            with self._scope:
+                self._nodes[p, name] = oc.node(name, of=p, kind=kind, **how)
+        return self._nodes[p, name]
 
     def _counter(self, name: str, trained: Mapping[str, oc.Tensor]) -> oc.Tensor:
         """The counter of the steps of some parameters, or of all steps."""
-        key = "all" if self.count_each and name == "steps" else frozenset(trained.values()), name
-        dtype = _dtype_of_counter(trained.values())
-        return self._once(key, lambda: oc.node(name, output=[], init=0, kind="counter", dtype=dtype))
-
-    def _once(self, key: tuple[object, str], make: Callable[[], oc.Tensor]) -> oc.Tensor:
-        if key not in self._nodes:
+        of = frozenset[oc.Tensor]() if self.count_each and name == "steps" else frozenset(trained.values())
+        if (of, name) not in self._counters:
             with self._scope:
-                self._nodes[key] = make()
-        return self._nodes[key]
+                self._counters[of, name] = oc.node(name, output=[], init=0, kind="counter", dtype=np.int64)
+        return self._counters[of, name]
 
     def _trained(self, loss: oc.Tensor, params: Params | None) -> dict[str, oc.Tensor]:
         reached = trained_params(loss, self.name)
@@ -308,7 +317,11 @@ class Optimizer(NamesApart):
     def state_roots(self) -> Sequence[Any]:
         """Its moments, counters and averages, and what its learning rates keep."""
         rates = [self.lr, *(given["lr"] for given in self.groups.values() if "lr" in given)]
-        return [*self._nodes.values(), *(rate for rate in rates if isinstance(rate, Plateau))]
+        return [
+            *self._counters.values(),
+            *self._nodes.values(),
+            *(rate for rate in rates if isinstance(rate, Plateau)),
+        ]
 
     @contextmanager
     def averaged(self, ctx: oc.Context) -> Generator[None]:
@@ -351,15 +364,13 @@ def _plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: as_rate(value) if name == "lr" else value for name, value in plain.items()}
 
 
-def _dtype_of_counter(trained: Iterable[oc.Tensor]) -> type[np.float64] | None:
-    """The dtype of a counter that is known from parameters: it stays what it is when the counter is set
-    before anything is compiled.
-    """
-    return np.float64 if any(p.dtype == np.float64 for p in trained) else None
+def _has_value(memory: oc.Tensor) -> bool:
+    """Whether a context has a value of some memory."""
+    return any(memory in ctx for ctx in DEFAULT.living)
 
 
 def _rate(counts: StepCounts, lr: LearningRate) -> oc.TensorLike:
     rate = as_rate(lr)
     if isinstance(rate, Schedule):
-        return rate(counts.together() - 1)
+        return rate(as_number(counts.together() - 1))
     return rate.rate if isinstance(rate, Plateau) else rate

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+import numpy as np
+
 import ocannl as oc
 from ocannl.train.options import check_nesterov, check_option
 from ocannl.train.plateau import Plateau
@@ -110,7 +112,7 @@ def adam_update(
     _check("adam_update", learning_rate, options)
     trained = trained_params(loss, "adam")
     first = next(iter(trained.values()))
-    steps = remembered(first, "adam_steps", lambda: oc.node("adam_steps", output=[], kind="counter"))
+    steps = remembered(first, "adam_steps", _counter)
     with oc.code("adam step count") as counted:
         steps += 1
     corrections = bias_corrections(steps, beta1, beta2)
@@ -128,6 +130,11 @@ def adam_update(
         for p in trained.values()
     ]
     return oc.block_comment(f"{loss.label} adam update", sum(updates, counted))
+
+
+def _counter() -> oc.Tensor:
+    """A counter of steps: 64 bits, since f32 would stay at 2**24."""
+    return oc.node("adam_steps", output=[], kind="counter", dtype=np.int64)
 
 
 def adam_one(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 import ocannl as oc
@@ -19,19 +19,19 @@ class StepCounts:
         self,
         optimizer: str,
         trained: Mapping[str, oc.Tensor],
-        counted: set[frozenset[oc.Tensor]],
+        others: Iterable[frozenset[oc.Tensor]],
         counter: Callable[[str], oc.Tensor],
         count_each: bool,
         own_counter: Callable[[oc.Tensor, str], oc.Tensor],
     ) -> None:
-        self._optimizer, self._trained, self._counted = optimizer, trained, counted
+        self._optimizer, self._trained, self._others = optimizer, trained, others
         self._count_each, self._own_counter, self._counter = count_each, own_counter, counter
         self._steps = counter("steps")
         self._steps += 1
         self._own: dict[oc.Tensor, oc.Tensor] = {}
 
     def together(self) -> oc.Tensor:
-        """Which step of all these parameters this is.
+        """Which step of all these parameters this is, an integer.
 
         Raises `ArgumentError` where some, but not all of them were counted together with others.
         """
@@ -42,7 +42,7 @@ class StepCounts:
         if not self._count_each:
             check_together(
                 self._trained,
-                self._counted,
+                self._others,
                 f"{self._optimizer} counts the steps of parameters that it trains together",
                 f"train.{self._optimizer}(..., count_each=True) counts them for each, so that some may be "
                 "frozen for a while, two optimizers train two sets, and one that is made anew begins anew",
@@ -50,35 +50,42 @@ class StepCounts:
         return self._steps
 
     def of(self, p: oc.Tensor) -> oc.Tensor:
-        """Which step of a parameter this is."""
+        """Which step of a parameter this is, as `as_number` has it."""
         if not self._count_each:
-            return self.together()
+            return self._number
         if p not in self._own:
-            self._own[p] = self._own_counter(p, "step")
-            self._own[p] += 1
+            count = self._own_counter(p, "step")
+            count += 1
+            self._own[p] = as_number(count)
         return self._own[p]
+
+    @cached_property
+    def _number(self) -> oc.Tensor:
+        return as_number(self.together())
 
     def counter_of(self, p: oc.Tensor, name: str) -> oc.Tensor:
         """A counter of a parameter, or of all that are trained together."""
         return self._own_counter(p, name) if self._count_each else self._counter(name)
 
 
+def as_number(count: oc.Tensor) -> oc.Tensor:
+    """A count in the precision of what it is used with: a quotient of 64-bit integers would be f64."""
+    return 1.0 * count
+
+
 def check_together(
-    trained: Mapping[str, oc.Tensor], known: set[frozenset[oc.Tensor]], rule: str, way_out: str
+    trained: Mapping[str, oc.Tensor], others: Iterable[frozenset[oc.Tensor]], rule: str, way_out: str
 ) -> None:
-    """Adds these parameters to the known sets. Raises `ArgumentError` where some, but not all of them were
-    trained together with others.
-    """
+    """Raises `ArgumentError` where some, but not all of these parameters were trained with others."""
     own = frozenset(trained.values())
-    for other in known - {own}:
-        if other & own:
+    for other in others:
+        if other & own and other != own:
             apart = [name for name, p in trained.items() if p not in other]
             left_out = sorted(p.label for p in other - own)
             raise oc.ArgumentError(
                 f"{rule}: here {_beside('without', left_out)}{' and ' if apart and left_out else ''}"
                 f"{_beside('with', apart)}, unlike before; {way_out}"
             )
-    known.add(own)
 
 
 def _beside(word: str, names: list[str]) -> str:

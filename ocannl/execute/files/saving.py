@@ -252,9 +252,17 @@ class _Loading:
             dtype = array.dtype if element is None else dtype_of(element)
             fits = self.shape_of(name, entry) is not None
         found = [] if fits else [self.misfit(name)]
-        if dtype != array.dtype and (self.strict or array.dtype not in ELEMENTS):
+        converts = array.dtype in ELEMENTS and (not self.strict or self.is_count(name, dtype, array))
+        if dtype != array.dtype and not converts:
             found.append(f"{name}: {dtype} in the program, {array.dtype} in the file")
         return found
+
+    def is_count(self, name: str, dtype: np.dtype[Any], array: StoredArray) -> bool:
+        """Whether an array has whole numbers as floats for a counter of integers, as some files do."""
+        if self.found.kinds[name] != "counter" or (dtype.kind, array.dtype.kind) != ("i", "f"):
+            return False
+        values = array.read()
+        return bool(np.all(values == np.floor(values)))
 
     def misfit(self, name: str, why: str = "") -> str:
         """The shapes of an array in the program and in the file, in words."""

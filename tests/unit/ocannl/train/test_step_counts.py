@@ -43,13 +43,18 @@ def test_each_parameter_counts_its_own_steps():
 )
 def test_steps_that_count_together_are_of_the_same_parameters(make: Any):
     model, optimizer = Model(), make()
-    optimizer.step(model.loss)
+    code = optimizer.step(model.loss)
     message = (
         r"test_step_counts.py:\d+: \w+ counts the steps .* here without l.w, unlike before; "
         r"train.\w+\(..., count_each=True\) counts"
     )
     with pytest.raises(oc.ArgumentError, match=message):
         optimizer.step(model.loss, [model.b])
+    # What was thrown away counts nothing, unless it has run.
+    del code
+    model.train(optimizer.step(model.loss, [model.b]), 1)
+    with pytest.raises(oc.ArgumentError, match=r"with l\.w, unlike before"):
+        optimizer.step(model.loss)
 
 
 @pytest.mark.parametrize("whole_first", [True, False])
@@ -68,11 +73,13 @@ def test_each_parameter_counts_what_its_even_average_has(whole_first: bool):
 
 def test_gradients_that_add_up_are_of_the_same_parameters():
     model, optimizer = Model(), train.sgd(0.1, accumulate=2, count_each=True)
-    optimizer.step(model.loss)
+    code = optimizer.step(model.loss)
     with pytest.raises(
         oc.ArgumentError, match=r"test_step_counts.py:\d+: sgd, .*here without l.w, unlike before"
     ):
         optimizer.step(model.loss, [model.b])
+    del code
+    optimizer.step(model.loss, [model.b])
 
 
 def test_what_counts_nothing_trains_any_parameters():
@@ -83,7 +90,7 @@ def test_what_counts_nothing_trains_any_parameters():
     assert np.abs(found["l.b"] - whole["l.b"]).max() > 0
 
 
-def test_a_counter_that_is_set_first_is_of_the_precision_of_parameters():
+def test_a_counter_that_is_set_first_changes_no_precision():
     """Setting it back, as for each fold of a cross validation, changes no later step."""
     first, second = Model(), Model()
     wanted = first.train(train.adam(0.01).step(first.loss), 2)
@@ -92,3 +99,19 @@ def test_a_counter_that_is_set_first_is_of_the_precision_of_parameters():
     for tensor in oc.state(optimizer).values():
         second.ctx[tensor] = 0
     close(second.train(code, 2), wanted, 0)
+
+
+def test_counts_go_on_beyond_the_whole_numbers_of_f32():
+    model, optimizer = Model(np.float32), train.sgd(0.1, swa=(2**24 + 2, 2))
+    step, counts = model.ctx.compile(optimizer.step(model.loss)), oc.state(optimizer)
+    model.ctx[counts["sgd.steps"]] = 2**24
+    values = list[Any]()
+    for _ in range(6):
+        step()
+        values.append(np.array(model.ctx[model.w]))
+    assert {name: int(model.ctx[counts[name]]) for name in ("sgd.steps", "sgd.averaged")} == {
+        "sgd.steps": 2**24 + 6,
+        "sgd.averaged": 2,
+    }
+    with optimizer.averaged(model.ctx):
+        np.testing.assert_allclose(model.ctx[model.w], (values[2] + values[4]) / 2, rtol=1e-6)
