@@ -24,6 +24,7 @@ from ocannl.lowering.kernels_to_llvm.device_thread import DeviceThread
 from ocannl.lowering.kernels_to_llvm.limits import check_arguments, check_shared, limits
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
+from ocannl.lowering.llvm.machine import Machine
 
 # Places in PTX, and no sections of debug information, which ptxas makes of them.
 DIRECTIVES = "DebugDirectivesOnly"
@@ -74,7 +75,7 @@ class _DeviceEmitter:
         check_shared(launch, self.arch)
         scope = None if self.debug is None else self.debug.function(launch.label.data, launch)
         place_of = None if self.debug is None or scope is None else partial(self.debug.place, scope)
-        b = FunctionBuilder(CONVERTED, COMPARED, place_of=place_of)
+        b = FunctionBuilder(Machine(CONVERTED, COMPARED), place_of=place_of)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         kernel = DeviceThread(b, launch, pointers, positions, self.arch == WARPGROUP_ARCH)

@@ -203,7 +203,7 @@ class EmulatedKernel(ThreadEmitter):
         """Each thread gets its part of the product, from the arrays with what all have of the operands."""
         type, result, own = op.left.type, self.make_slots(op.result), (op.rows.data, op.columns.data)
         held = (self.held(op.left), self.held(op.right), result)
-        self.b.declarations.add(emulated(type, self.b.converted))
+        self.b.declarations.add(emulated(type, self.b.machine.converted))
         for point in points([name for name in result.over if name not in own], self.sizes):
             arrays = [f"ptr {x.at(p)}" for x, at in zip(held, op.places(point), strict=True) for p in at]
             arguments = ", ".join([*arrays, f"i64 {self.launch.threads}"])

@@ -12,6 +12,7 @@ from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.mma import ACROSS, FRAGMENTS, QUARTERS
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.conversions import F32, extend
+from ocannl.lowering.llvm.machine import Machine
 from ocannl.lowering.llvm.types import value_type
 
 # The instruction for each type of operands, and what LLVM has these in.
@@ -108,7 +109,7 @@ def emulated(type: Attribute, converted: frozenset[str]) -> str:
     pack, halves, sums = range(fragments.pack), range(fragments.halves), value_type(fragments.sums)
     left = list(itertools.product(halves, range(2), pack))
     right = list(itertools.product(halves, pack))
-    b = FunctionBuilder(converted)
+    b = FunctionBuilder(Machine(converted))
     loop = b.open_loop(0, "%threads", 1)
     lane = b.emit(f"urem i64 {loop.index}, {WARP}")
     first = b.emit(f"sub i64 {loop.index}, {lane}")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.scalar.approximate import is_approximate
 from ocannl.lowering.kernels_to_llvm.emulate import EmulatedKernel, Emulation
-from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
+from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
 from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescription
 from ocannl.passes.loops.expand_math import expand_block
@@ -45,20 +43,14 @@ class EmulationEmitter(ModuleEmitter):
         self.emulation = emulation
         self.kernels = 0
 
-    def emit_body(
-        self,
-        b: FunctionBuilder,
-        step: Operation,
-        pointers: dict[SSAValue, str],
-        positions: dict[str, Position],
-        first: Mapping[SSAValue, int],
-    ) -> None:
+    def emit_body(self, env: Environment, step: Operation) -> None:
         if isinstance(step, LaunchOp):
             self.kernels += 1
             if any(map(is_approximate, step.walk())):
                 # A CPU has no instruction for them.
                 step = step.clone()
                 expand_block(step.body.block, approximations=True)
-            EmulatedKernel(b, step, pointers, positions, self.emulation, self.kernels).emit()
+            pointers = dict(env.pointers)
+            EmulatedKernel(env.b, step, pointers, env.positions, self.emulation, self.kernels).emit()
         else:
-            super().emit_body(b, step, pointers, positions, first)
+            super().emit_body(env, step)

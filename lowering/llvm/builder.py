@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
+from ocannl.lowering.llvm.machine import Machine
 from ocannl.lowering.llvm.types import ValueType, vector
+
+UNKNOWN = Machine()
 
 
 @dataclass(slots=True)
@@ -56,38 +59,22 @@ class FunctionBuilder:
     """The body of one function.
 
     Attributes:
-        converted: the small floats that the target converts from and to f32 by an instruction.
-        fuses: the target multiplies and adds with one rounding by an instruction.
-        masks: the target stores some lanes of a vector as fast as all.
-        compared: LLVM's names of the numbers of which it has maxima and minima that are NaN if an operand is.
-        vector_bytes: the bytes of a vector register.
-        word_products: the instructions that the target has for products of words: four bytes, or two of bf16.
-        vector_registers: how many vector registers there are.
+        machine: the processor that runs it.
         checks: accesses are checked to be inside of their arrays.
-        place: what follows the instructions that are emitted next: their place in the user's program.
+        place: what follows the instructions that are emitted next: their place in the user's program, which
+            `place_of` tells of an operation.
     """
 
     def __init__(
         self,
-        converted: frozenset[str] = frozenset(),
-        compared: frozenset[str] = frozenset(),
+        machine: Machine = UNKNOWN,
+        *,
         checks: bool = False,
-        fuses: bool = True,
-        masks: bool = True,
-        vector_bytes: int = 64,
-        word_products: frozenset[str] = frozenset(),
-        vector_registers: int = 32,
         place_of: Callable[[Operation], str] | None = None,
     ) -> None:
-        self.place_of = place_of
+        self.machine = machine
         self.checks = checks
-        self.fuses = fuses
-        self.masks = masks
-        self.vector_bytes = vector_bytes
-        self.word_products = word_products
-        self.vector_registers = vector_registers
-        self.converted = converted
-        self.compared = compared
+        self.place_of = place_of
         self.lines: list[str | list[str]] = ["entry:"]
         self.scopes: list[LoopScope] = [LoopScope()]
         self.declarations: set[str] = set()

@@ -34,9 +34,9 @@ def truncate(b: FunctionBuilder, value: str, target: Attribute, type: ValueType,
 
 def _widen(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> str:
     words, floats = LLVMWords(b, type.width), vector(F32, type.width)
-    if format.exponent == F16.exponent and F16.name in b.converted:
+    if format.exponent == F16.exponent and F16.name in b.machine.converted:
         value, format, type = _as_f16(b, value, format, type), F16, vector(HALF, type.width)
-    if format.name in b.converted:
+    if format.name in b.machine.converted:
         return b.emit(f"fpext {_as_native(b, value, format, type)} to {floats.text}")
     wide = b.emit(f"zext {type.text} {value} to {words.type.text}")
     return b.emit(f"bitcast {words.type.text} {widen(wide, format, words)} to {floats.text}")
@@ -53,7 +53,7 @@ def _as_f16(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> 
 
 def _narrow(b: FunctionBuilder, value: str, format: Format, result: ValueType) -> str:
     words, floats = LLVMWords(b, result.width), vector(F32, result.width)
-    if format.name in b.converted:
+    if format.name in b.machine.converted:
         native = _native(format, result.width)
         rounded = b.emit(f"fptrunc {floats.text} {value} to {native}")
         return b.emit(f"bitcast {native} {rounded} to {result.text}")

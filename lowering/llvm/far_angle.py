@@ -10,6 +10,7 @@ from xdsl.ir import Block, SSAValue
 from ocannl.dialects.scalar.far_angle_op import NEAR, FarAngleOp
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.instructions import call, emit_formula, scalar_literal
+from ocannl.lowering.llvm.machine import Machine
 from ocannl.lowering.llvm.types import ValueType, value_type, vector
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.far_angle import far_angle
@@ -24,7 +25,7 @@ def emit_far_angle(b: FunctionBuilder, op: FarAngleOp, angle: str, near: str, ty
     found = b.emit(f"fcmp ogt {type.text} {size}, {limit}")
     if type.width:
         found = b.emit(f"call i1 @llvm.vector.reduce.or.v{type.width}i1(<{type.width} x i1> {found})")
-    name, functions = far_functions(type, op.cosine is not None, b.fuses)
+    name, functions = far_functions(type, op.cosine is not None, b.machine.fuses)
     b.declarations |= functions
     before, branch = b.block, b.open_branch(found)
     arguments = f"{type.text} {angle}" + (f", {type.text} {near}" if type.width else "")
@@ -50,7 +51,7 @@ def scalar_function(code: str, cosine: bool, fuses: bool) -> tuple[str, frozense
     float_type = f32 if code == "f32" else f64
     block, made = Block(arg_types=[float_type]), MathBuilder(float_type)
     result = far_angle(made, block.args[0], cosine=cosine)
-    b = FunctionBuilder(fuses=fuses)
+    b = FunctionBuilder(Machine(fuses=fuses))
     values: dict[SSAValue, str] = {block.args[0]: "%x"}
     emit_formula(b, made.ops, values)
     type = value_type(float_type).text

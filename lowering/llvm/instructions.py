@@ -119,7 +119,7 @@ def emit_scalar(
         return b.emit(f"{mnemonic} {type.text} {operands[0]}, {operands[1]}")
     if mnemonic := CASTS.get(kind):
         return b.emit(f"{mnemonic} {type.text} {operands[0]} to {result.text}")
-    if kind is math.FmaOp and type.code == "f32" and not b.fuses:
+    if kind is math.FmaOp and type.code == "f32" and not b.machine.fuses:
         return fma_in_f64(b, operands, result)
     if mnemonic := INTRINSICS.get(kind):
         return call(b, mnemonic, operands, result)
@@ -183,7 +183,7 @@ def extremum(b: FunctionBuilder, predicate: str, x: str, y: str, type: ValueType
     """The maximum or minimum, NaN if either operand is; of zeros of both signs, either."""
     if is_literal(x):
         x, y = y, x
-    if type.element in b.compared:
+    if type.element in b.machine.compared:
         return call(b, EXTREMA[predicate], [x, y], type)
     # One instruction on x86, which gives its last operand where one is NaN.
     result = select(b, b.emit(f"fcmp {predicate} {type.text} {y}, {x}"), y, x, type)

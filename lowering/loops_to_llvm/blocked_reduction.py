@@ -12,7 +12,7 @@ from ocannl.dialects.loops import ReduceOp, SumBlocks
 from ocannl.dialects.scalar.accumulation import add_exactly, builder_for, corrected
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.lowering.llvm.accumulators import combine
-from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.instructions import call, emit_formula
 from ocannl.lowering.llvm.types import I64, ValueType
 from ocannl.lowering.loops_to_llvm.reduction import Accumulate, Accumulation
@@ -144,8 +144,8 @@ class BlockedAccumulation(Accumulation):
         stop = b.emit(f"add i64 {blocks.index}, {extent}")
         if segment.count % steps:
             stop = call(b, "umin", [stop, str(segment.stop)], I64)
-        loop = b.open_loop(blocks.index, stop, segment.extent, [(self.type.text, value) for value in values])
-        self.nest.positions[level.variable] = Position(loop.index, 0, b.depth)
+        initial = [(self.type.text, value) for value in values]
+        loop = self.nest.env.open_loop(level.variable, blocks.index, stop, segment.extent, initial)
         results = body(loop.phis)
         b.close_loop(loop, results)
         self.totals.add(self.join(results))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
-
-from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.builder import Position
 from ocannl.lowering.llvm.instructions import call
-from ocannl.lowering.llvm.memory import ElementAccess
 from ocannl.lowering.llvm.types import I64, value_type
+from ocannl.lowering.loops_to_llvm.environment import Environment
+from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 
 # The additions to an accumulator before it is added to its result, as in other long sums of products.
 BLOCK = 256
@@ -43,18 +42,11 @@ class DotEmitter(ABC):
     than `BLOCK` groups. The others run outside; what is added up inside is added to the results in memory.
     """
 
-    def __init__(
-        self,
-        b: FunctionBuilder,
-        nest: NestOp,
-        pointers: Mapping[SSAValue, str],
-        positions: dict[str, Position],
-        first: Mapping[SSAValue, int],
-    ) -> None:
+    def __init__(self, env: Environment, nest: NestOp) -> None:
         assert nest.schedule is not None
         schedule = nest.schedule.data
-        self.b = b
-        self.pointers, self.positions, self.first = pointers, positions, first
+        self.env = env
+        self.b = env.b
         assert schedule.rows is not None
         assert schedule.lanes is not None
         (self.row, self.height), (self.column, self.width) = schedule.rows, schedule.lanes
@@ -70,7 +62,7 @@ class DotEmitter(ABC):
         *outer, (groups, count), (neighbour, self.depth) = self.reduction.space.data
         self.step = self.step_of(count)
         self.loops = [*(SumLoop(*loop) for loop in outer), SumLoop(groups, count, self.step)]
-        self.positions[neighbour] = Position(None, 0)
+        env.positions[neighbour] = Position(None, 0)
         self.result = value_type(loaded_type(store.node))
 
     @property
@@ -121,10 +113,8 @@ class DotEmitter(ABC):
         if not loops:
             body()
             return
-        loop = self.b.open_loop(0, loops[0].size, loops[0].step)
-        self.positions[loops[0].variable] = Position(loop.index, 0, self.b.depth)
-        self.run(loops[1:], body)
-        self.b.close_loop(loop)
+        with self.env.loop(loops[0].variable, 0, loops[0].size, loops[0].step):
+            self.run(loops[1:], body)
 
     def in_parts(self, cut: SumLoop, inside: Sequence[SumLoop], most: int) -> None:
         """Emits a loop of the sum in parts of at most so many points, with the blocks of results inside."""
@@ -168,17 +158,15 @@ class DotEmitter(ABC):
             return step(values)
         own, *inner = loops
         start, stop = (0, own.size) if bounds is None else bounds
-        loop = self.b.open_loop(start, stop, own.step, [(self.carried, value) for value in values])
-        self.positions[own.variable] = Position(loop.index, 0, self.b.depth)
+        carried = [(self.carried, value) for value in values]
+        loop = self.env.open_loop(own.variable, start, stop, own.step, carried)
         results = self.accumulate(inner, loop.phis, None, step)
         self.b.close_loop(loop, results)
         return results
 
-    def access(self, op: LoadOp | StoreOp) -> ElementAccess:
-        """The element of an array at the first row, column and neighbour of a block and a step."""
-        address = address_of(op).after(self.first.get(op.node, 0))
-        element = value_type(loaded_type(op.node))
-        return ElementAccess(self.b, self.pointers[op.node], address, self.positions, element, {})
+    def access(self, op: LoadOp | StoreOp) -> TileAccess:
+        """Accesses around the first row, column and neighbour of a block and a step."""
+        return self.env.access(op.node, address_of(op), value_type(loaded_type(op.node)))
 
     @property
     def row_stride(self) -> int:

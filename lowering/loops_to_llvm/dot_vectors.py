@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
 
-from ocannl.dialects.loops import LoadOp, StoreOp
+from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.dot_instructions import widened
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.dot_nest import WORD, Bounds, DotEmitter, SumLoop
 from ocannl.lowering.loops_to_llvm.tile import Lanes
-from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 
 I32, I8 = ValueType("i32", "i32", 4), ValueType("i8", "i8", 1)
 BF16 = ValueType("bfloat", "bf16", 2)
@@ -42,7 +41,7 @@ class DotVectorEmitter(DotEmitter):
 
     @property
     def lanes(self) -> int:
-        return self.b.vector_bytes // WORD
+        return self.b.machine.vector_bytes // WORD
 
     @property
     def accumulator(self) -> ValueType:
@@ -97,7 +96,7 @@ class DotVectorEmitter(DotEmitter):
 
     def columns_of_step(self) -> list[tuple[str, ValueType]]:
         """The vectors of a step's columns."""
-        right, depth = self.vectors(self.right), self.depth
+        right, depth = self.access(self.right), self.depth
         type = vector(right.type, self.lanes * depth)
         return [
             (
@@ -133,7 +132,7 @@ class DotVectorEmitter(DotEmitter):
         return [self.dot(value, *factors) for value, factors in zip(values, pairs, strict=True)]
 
     def dot(self, value: str, row: tuple[str, ValueType], columns: tuple[str, ValueType]) -> str:
-        bits = 8 * self.b.vector_bytes
+        bits = 8 * self.b.machine.vector_bytes
         if self.name == "vpdpbusd":
             name, type = f"x86.avx512.vpdpbusd.{bits}", vector(I32, self.lanes)
         elif self.name == "vdpbf16ps":
@@ -152,12 +151,6 @@ class DotVectorEmitter(DotEmitter):
     def cast(self, value: str, own: ValueType, type: ValueType) -> str:
         """The bits of a vector as one of another type."""
         return value if own == type else self.b.emit(f"bitcast {own.text} {value} to {type.text}")
-
-    def vectors(self, op: LoadOp | StoreOp) -> TileAccess:
-        """An access whose vectors are contiguous."""
-        access = self.access(op)
-        address = address_of(op).after(self.first.get(op.node, 0))
-        return TileAccess(self.b, self.pointers[op.node], address, self.positions, access.type, {}, {})
 
     # Results in memory.
 
@@ -182,17 +175,17 @@ class DotVectorEmitter(DotEmitter):
         ]
 
     def store_results(self, values: Sequence[str]) -> None:
-        access = self.vectors(self.store)
+        access = self.access(self.store)
         for value, (offset, lanes) in zip(self.unbiased(values), self.places(), strict=True):
             access.store_vector(value, offset, 1, lanes)
 
     def store_zeros(self) -> None:
-        access = self.vectors(self.store)
+        access = self.access(self.store)
         for offset, lanes in self.places():
             access.store_vector("zeroinitializer", offset, 1, lanes)
 
     def add_results(self, values: Sequence[str]) -> None:
-        access = self.vectors(self.store)
+        access = self.access(self.store)
         for value, (offset, lanes) in zip(self.unbiased(values), self.places(), strict=True):
             before = access.load_vector(offset, 1, lanes)
             access.store_vector(combine(self.b, "add", before, value, self.accumulator), offset, 1, lanes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -15,9 +15,9 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
-from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.types import value_type
+from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.lowering.loops_to_llvm.scheduled_nest import emit_nest
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.passes.analysis.costs.cache_lines import LINE
@@ -32,30 +32,19 @@ MANY = 2**14
 
 
 class GroupEmitter:
-    """Emits one group, or the task of it whose number is in `%task`.
+    """Emits one group, or the task of it whose number is in `%task`."""
 
-    `positions` hold the static indices and, while loops are open, the variables.
-    """
-
-    def __init__(
-        self,
-        b: FunctionBuilder,
-        group: GroupOp,
-        pointers: Mapping[SSAValue, str],
-        positions: dict[str, Position],
-        first: Mapping[SSAValue, int],
-    ) -> None:
-        self.b = b
+    def __init__(self, env: Environment, group: GroupOp) -> None:
+        self.env = env
+        self.b = env.b
         self.group = group
-        self.pointers = dict(pointers)
-        self.positions = positions
-        self.first = first
         self.blocks: dict[str, Block] = {}
 
     def emit(self) -> None:
         if all(size for _, size in self.group.space.data):
             self.blocks = task_blocks(self.b, cuts(self.group))
-            self.pointers |= {node.result: self.allocate(node) for node in self.group.nodes}
+            own: dict[SSAValue, str] = {node.result: self.allocate(node) for node in self.group.nodes}
+            self.env = self.env.with_pointers(own)
             self.emit_loops(self.group.space.data)
 
     def allocate(self, node: NodeOp) -> str:
@@ -68,24 +57,22 @@ class GroupEmitter:
             branches = [self.b.open_branch(self.holds(bound)) for bound in self.group.bounds]
             ahead = steps_ahead(self.group)
             for nest in self.group.nests:
-                emit_nest(self.b, nest, self.pointers, self.positions, self.first, ahead)
+                emit_nest(self.env, nest, ahead)
             for label in reversed(branches):
                 self.b.close_branch(label)
             return
         (variable, size), *inner = space
         block = self.blocks.get(variable)
         if block is not None:
-            run_block(self.b, block, self.positions, lambda: self.emit_loops(inner))
+            run_block(self.env, block, lambda: self.emit_loops(inner))
             return
-        loop = self.b.open_loop(0, size, 1)
-        self.positions[variable] = Position(loop.index, 0, self.b.depth)
-        self.emit_loops(inner)
-        self.b.close_loop(loop)
+        with self.env.loop(variable, 0, size):
+            self.emit_loops(inner)
 
     def holds(self, bound: Bound) -> str:
         """Whether the bound holds at a point."""
         index = Address(bound.index.terms, bound.index.constant)
-        total, constant, _ = linear_value(self.b, index, self.positions)
+        total, constant, _ = linear_value(self.b, index, self.env.positions)
         return self.b.emit(f"icmp slt i64 {total}, {bound.below - constant}")
 
 

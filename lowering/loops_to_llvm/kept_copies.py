@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import LoadOp, StoreOp
 from ocannl.lowering.arena import COPIED, VERSION
 from ocannl.lowering.loops_to_llvm.frame import load_slot
@@ -39,5 +38,5 @@ def emit_where_stale(nest: NestEmitter) -> None:
 
 def word(nest: NestEmitter, op: LoadOp | StoreOp, offset: int) -> str:
     """The address of a number before the memory of an access."""
-    start = nest.first.get(op.node, 0) * element_bytes(op.node)
-    return nest.b.emit(f"getelementptr i8, ptr {nest.pointers[op.node]}, i64 {offset - start}")
+    pointer, start = nest.env.pointers[op.node], nest.env.first_byte(op.node)
+    return nest.b.emit(f"getelementptr i8, ptr {pointer}, i64 {offset - start}")

@@ -20,7 +20,9 @@ from ocannl.lowering.arena import disjoint
 from ocannl.lowering.entry import EntryLayout, EntrySlots, collectives, used_names
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
+from ocannl.lowering.llvm.machine import Machine
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, clock, direct_calls, run_calls
+from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.lowering.loops_to_llvm.frame import (
     TEAM,
     call_on_frame,
@@ -100,24 +102,17 @@ class ModuleEmitter:
         parts = [*self.parts, *self.helpers, *sorted(self.declarations), ATTRIBUTES]
         return "\n\n".join(parts if self.debug is None else [*parts, self.debug.text()]) + "\n"
 
-    def emit_body(
-        self,
-        b: FunctionBuilder,
-        step: Operation,
-        pointers: dict[SSAValue, str],
-        positions: dict[str, Position],
-        first: Mapping[SSAValue, int],
-    ) -> None:
+    def emit_body(self, env: Environment, step: Operation) -> None:
         match step:
             case NestOp() | GroupOp() if not has_points(step):
                 return
             case NestOp():
                 if is_kept(step):
-                    emit_where_stale(NestEmitter(b, step, pointers, positions, first))
+                    emit_where_stale(NestEmitter(env, step))
                 else:
-                    emit_nest(b, step, pointers, positions, first)
+                    emit_nest(env, step)
             case GroupOp():
-                GroupEmitter(b, step, pointers, positions, first).emit()
+                GroupEmitter(env, step).emit()
             case _:
                 raise AssertionError(f"{step.name} is no step of a routine for a CPU")
 
@@ -194,24 +189,13 @@ class ModuleEmitter:
         assert isinstance(label, StringAttr)
         debug = None if self.debug is None else self.debug.function(label.data, step)
         place_of = None if self.debug is None or debug is None else partial(self.debug.place, debug)
-        target = self.target
-        b = FunctionBuilder(
-            target.converted,
-            target.compared,
-            fuses=target.fuses,
-            masks=target.masks,
-            vector_bytes=target.vector_bytes,
-            word_products=target.word_products,
-            vector_registers=target.vector_registers,
-            checks=self.checks,
-            place_of=place_of,
-        )
+        b = FunctionBuilder(Machine.of(self.target), checks=self.checks, place_of=place_of)
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         is_step = isinstance(step, NestOp | GroupOp)
         first = first_elements(step) if is_step and not self.checks else {}
-        self.emit_body(b, step, pointers, positions, first)
+        self.emit_body(Environment(b, pointers, first, positions), step)
         if NONTEMPORAL in b.declarations:
             # Non-temporal stores are ordered before what other threads do next only by a fence.
             b.emit_void("fence seq_cst")

@@ -41,13 +41,11 @@ class NestEmitter(TileEmitter):
         if of_task is None:
             self.emit_levels(levels, blocks)
             return
-        loop = self.b.open_loop(of_task.start, of_task.stop, size)
-        self.positions[strip_start(variable)] = Position(loop.index, 0, self.b.depth)
-        end = self.b.emit(f"add i64 {loop.index}, {size}")
-        stop = call(self.b, "umin", [end, of_task.stop], I64)
-        strip = Block(replace(of_task.cut, block=size), loop.index, stop, self.b.depth)
-        self.emit_levels(levels, blocks | {variable: strip})
-        self.b.close_loop(loop)
+        with self.env.loop(strip_start(variable), of_task.start, of_task.stop, size) as loop:
+            end = self.b.emit(f"add i64 {loop.index}, {size}")
+            stop = call(self.b, "umin", [end, of_task.stop], I64)
+            strip = Block(replace(of_task.cut, block=size), loop.index, stop, self.b.depth)
+            self.emit_levels(levels, blocks | {variable: strip})
 
     def emit_levels(self, levels: Sequence[Level], blocks: Mapping[str, Block]) -> None:
         if not levels:
@@ -75,7 +73,7 @@ class NestEmitter(TileEmitter):
         cut, tiles = block.cut, block.cut.block // block.cut.tile
         self.set_tile(cut.variable, cut.tile)
         if tiles == 1 or not self.reads_apart(cut.variable):
-            run_block(self.b, block, self.positions, body)
+            run_block(self.env, block, body)
         elif cut.whole % cut.block == 0:
             self.run_apart(cut.variable, block.start, tiles, body)
         else:
@@ -84,7 +82,7 @@ class NestEmitter(TileEmitter):
                 test = f"icmp {'ne' if is_smaller else 'eq'} i64 {size}, {cut.block}"
                 branch = self.b.open_branch(self.b.emit(test))
                 if is_smaller:
-                    run_block(self.b, block, self.positions, body)
+                    run_block(self.env, block, body)
                 else:
                     self.run_apart(cut.variable, block.start, tiles, body)
                 self.b.close_branch(branch)
@@ -108,12 +106,10 @@ class NestEmitter(TileEmitter):
         """Emits `body` for some tiles: the first has the first row of each of as many equal parts, and so
         on.
         """
-        loop = self.b.open_loop(start, self.b.emit(f"add i64 {start}, {tiles}"), 1)
-        self.positions[variable] = Position(loop.index, 0, self.b.depth)
-        self.rows_apart = tiles
-        body()
-        self.rows_apart = 1
-        self.b.close_loop(loop)
+        with self.env.loop(variable, start, self.b.emit(f"add i64 {start}, {tiles}")):
+            self.rows_apart = tiles
+            body()
+            self.rows_apart = 1
 
     def extent(self, variable: str) -> int:
         """How many points of a variable are in one tile."""

@@ -35,7 +35,7 @@ class PairProduct:
         bf16, are only widened for it, and lie along the innermost loop.
         """
         product = reduction.product
-        if product is None or "vdpbf16ps" not in nest.b.word_products or product.result.type != f32:
+        if product is None or "vdpbf16ps" not in nest.b.machine.word_products or product.result.type != f32:
             return None
         last, loads = reduction.levels[-1], list[LoadOp]()
         for factor in product.operands:
@@ -64,7 +64,7 @@ class PairProduct:
 
 def in_pieces(b: FunctionBuilder, value: str, factors: Sequence[str], bits: ValueType, width: int) -> str:
     """An accumulator after a step, as wide as a register or wider; factors are the bits of pairs."""
-    if F32.bytes * width <= b.vector_bytes:
+    if F32.bytes * width <= b.machine.vector_bytes:
         return dot(b, value, factors, bits, width)
     half, type = width // 2, vector(F32, width)
     sums: list[str] = []

@@ -153,7 +153,8 @@ class Accumulation:
         count = self.height * self.groups
         is_product = self.reduction.product is not None and not inner and self.across is None
         is_tight = (
-            self.b.vector_registers < MANY_REGISTERS and self.width * self.scalar.bytes <= self.b.vector_bytes
+            self.b.machine.vector_registers < MANY_REGISTERS
+            and self.width * self.scalar.bytes <= self.b.machine.vector_bytes
         )
         if not is_product or is_tight or count == 1 or count > BY_TWO or level.size < LONG:
             return 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.passes.analysis.schedules.parallel_tasks import Cut
 
 
@@ -42,16 +43,12 @@ def _block(b: FunctionBuilder, cut: Cut, place: str) -> Block:
     return Block(cut, start, stop)
 
 
-def run_block(
-    b: FunctionBuilder, block: Block, positions: dict[str, Position], body: Callable[[], object]
-) -> None:
+def run_block(env: Environment, block: Block, body: Callable[[], object]) -> None:
     """Emits `body` for the whole tiles of a block."""
     cut = block.cut
     if cut.block == cut.tile:
-        positions[cut.variable] = Position(block.start, 0, block.depth)
+        env.positions[cut.variable] = Position(block.start, 0, block.depth)
         body()
         return
-    loop = b.open_loop(block.start, block.stop, cut.tile)
-    positions[cut.variable] = Position(loop.index, 0, b.depth)
-    body()
-    b.close_loop(loop)
+    with env.loop(cut.variable, block.start, block.stop, cut.tile):
+        body()

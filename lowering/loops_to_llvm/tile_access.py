@@ -167,7 +167,7 @@ class TileAccess(ElementAccess):
             else:
                 self.b.emit_void(f"store {wide.text} {value}, ptr {pointer}, align {align}")
             return
-        if not self.b.masks:
+        if not self.b.machine.masks:
             # Stores of halves, quarters, ... instead: a masked store takes a core of Zen 3 12 cycles.
             part = neighbours(self.b, value, wide, 0, lanes.active)
             narrow = vector(self.type, lanes.active)

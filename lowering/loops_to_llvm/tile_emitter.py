@@ -11,16 +11,17 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import POSITION
-from ocannl.dialects.index.memref import element_bytes, loaded_type, memref_shape
+from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.builder import Position
 from ocannl.lowering.llvm.indices import from_i64, linear_value
 from ocannl.lowering.llvm.instructions import emit_position, select
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, BYTE, I64, ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.blocks_ahead import blocks_ahead
+from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.lowering.loops_to_llvm.panels_ahead import panels_ahead
 from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead, sums_first
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
@@ -37,26 +38,15 @@ from ocannl.passes.analysis.targets.target import INTERLEAVED
 class TileEmitter(ABC):
     """Emits operations on the register tile of `height` rows and of `lanes`.
 
-    `positions` hold the static indices and, while loops are open, their variables. `first` tells which
-    element of a node its pointer is that of, if not of the first one. `ahead` tells of loads how many
-    elements further the next point of a group, or the next tile, will be.
+    `ahead` tells of loads how many elements further the next point of a group, or the next tile, will be.
     """
 
-    def __init__(
-        self,
-        b: FunctionBuilder,
-        nest: NestOp,
-        pointers: Mapping[SSAValue, str],
-        positions: dict[str, Position],
-        first: Mapping[SSAValue, int],
-        ahead: Mapping[Operation, int] | None = None,
-    ) -> None:
+    def __init__(self, env: Environment, nest: NestOp, ahead: Mapping[Operation, int] | None = None) -> None:
         self.schedule = schedule = nest.schedule.data if nest.schedule is not None else Schedule()
-        self.b = b
+        self.env = env
+        self.b = env.b
+        self.positions = env.positions
         self.nest = nest
-        self.pointers = pointers
-        self.positions = positions
-        self.first = first
         self.placement: Placement = place(nest, schedule)
         self.ahead = ahead or {}
         self.rows_ahead = rows_ahead(self.placement, schedule)
@@ -89,10 +79,8 @@ class TileEmitter(ABC):
         if segment.count == 1:
             self.positions[variable] = Position(None, segment.start)
             return body(carried)
-        loop = self.b.open_loop(
-            segment.start, segment.stop, segment.extent, [(type, value) for value in carried]
-        )
-        self.positions[variable] = Position(loop.index, 0, self.b.depth)
+        initial = [(type, value) for value in carried]
+        loop = self.env.open_loop(variable, segment.start, segment.stop, segment.extent, initial)
         results = body(loop.phis)
         self.b.close_loop(loop, results)
         return results
@@ -119,7 +107,7 @@ class TileEmitter(ABC):
 
     def access(self, op: LoadOp | StoreOp) -> RowAccess:
         """The accesses of a load or store at all rows and lanes of the tile."""
-        address = self.placement.addresses[op].after(self.first.get(op.node, 0))
+        address = self.placement.addresses[op]
         element = value_type(loaded_type(op.node))
         tiles = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
         rows: list[TileAccess] = []
@@ -127,11 +115,10 @@ class TileEmitter(ABC):
             at = [(name, self.row(tile, row), tile) for name, tile in tiles.items()]
             found = {name: Found(value, tile.depth) for name, value, tile in at if not tile.type.width}
             lanes = {name: value for name, value, tile in at if tile.type.width}
-            pointer = self.pointers[op.node]
-            access = TileAccess(self.b, pointer, address, self.positions, element, found, lanes)
+            access = self.env.access(op.node, address, element, found, lanes)
             if self.b.checks:
                 text = f"nest `{self.nest.label.data}`, `{declaration(op.node).label.data}`"
-                access.check(pointer, math.prod(memref_shape(op.node)), text)
+                access.check(self.env.pointers[op.node], math.prod(memref_shape(op.node)), text)
             rows.append(access)
         row_stride = self.rows_apart * address.stride(self.row_variable)
         return RowAccess(rows, row_stride, address.stride(self.lane_variable))
@@ -229,9 +216,7 @@ class TileEmitter(ABC):
         """Prefetches a byte of the next panel, once for neighbouring points of a loop that share a line."""
         found = self.next_panels.get(op)
         if found is not None and not self.positions[found.variable].offset % found.apart:
-            address = found.address.after(self.first.get(op.node, 0) * element_bytes(op.node))
-            access = TileAccess(self.b, self.pointers[op.node], address, self.positions, BYTE, {}, {})
-            access.prefetch(0, Lanes(), SECOND_LEVEL)
+            self.env.access(op.node, found.address, BYTE).prefetch(0, Lanes(), SECOND_LEVEL)
 
     def fetch_next_blocks(self, op: LoadOp) -> None:
         """Prefetches parts of the next block of a sum, in some steps of it."""
@@ -243,9 +228,7 @@ class TileEmitter(ABC):
             if not at.offset % block.apart:
                 rest = "0" if at.name is None else self.b.emit(f"urem i64 {at.name}, {block.apart}")
                 branch = self.b.open_branch(self.b.emit(f"icmp eq i64 {rest}, 0"))
-                address = block.address.after(self.first.get(block.node, 0) * element_bytes(block.node))
-                pointer = self.pointers[block.node]
-                access = TileAccess(self.b, pointer, address, self.positions, BYTE, {}, {})
+                access = self.env.access(block.node, block.address, BYTE)
                 access.prefetch(0, Lanes(block.bytes, block.bytes), SECOND_LEVEL)
                 self.b.close_branch(branch)
 

@@ -11,7 +11,6 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.types import ValueType
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
-from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 from ocannl.lowering.loops_to_llvm.tile_emitter import RowAccess
 
 WORD = ValueType("i32", "i32", 4)
@@ -47,9 +46,9 @@ class WideCopyEmitter(NestEmitter):
         super().emit()
 
     def access(self, op: LoadOp | StoreOp) -> RowAccess:
-        address = self.placement.addresses[op].after(self.first.get(op.node, 0))
+        address = self.placement.addresses[op]
         last = self.schedule.order[-1]
         terms = tuple((name, c // self.count) for name, c in address.terms if name != last)
         words = Address(terms, address.constant // self.count)
-        access = TileAccess(self.b, self.pointers[op.node], words, self.positions, WORD, {}, {})
+        access = self.env.access(op.node, words, WORD)
         return RowAccess([access], words.stride(self.row_variable), words.stride(self.lane_variable))

@@ -70,8 +70,8 @@ def stay_pairs(nest: TileEmitter, op: ReduceOp, product: WordProduct) -> bool:
         return False
     fit = [factor.signed or factor.greatest < 128 for factor in product.factors]
     has_small = any(not factor.signed and factor.greatest < 128 for factor in product.factors)
-    is_whole = width in PMADDUBSW and width <= nest.b.vector_bytes // 4
-    return all(fit) and has_small and is_whole and "pmaddubsw" in nest.b.word_products
+    is_whole = width in PMADDUBSW and width <= nest.b.machine.vector_bytes // 4
+    return all(fit) and has_small and is_whole and "pmaddubsw" in nest.b.machine.word_products
 
 
 def scaled(nest: TileEmitter, sums: Tile, scale: Tile) -> Tile:
@@ -113,7 +113,7 @@ def words(nest: TileEmitter, factor: WordFactor, access: RowAccess, row: int) ->
 
 def in_pieces(b: FunctionBuilder, factors: Sequence[Words], width: int) -> str:
     """The sums of words as wide as registers of vectors, or wider."""
-    most = b.vector_bytes // 4
+    most = b.machine.vector_bytes // 4
     if width <= most:
         return products(b, *factors)
     half = width // 2
@@ -134,7 +134,7 @@ def in_pieces(b: FunctionBuilder, factors: Sequence[Words], width: int) -> str:
 
 def products(b: FunctionBuilder, x: Words, y: Words) -> str:
     """The sums of the products of two vectors of words, by the shortest way that the target has."""
-    zero, names = "zeroinitializer", b.word_products
+    zero, names = "zeroinitializer", b.machine.word_products
     if "vpdpbusd" in names:
         for one, other in ((x, y), (y, x)):
             if one.unsigned and other.signed:
