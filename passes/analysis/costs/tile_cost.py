@@ -35,8 +35,9 @@ MOVED_ELEMENT = 2.0
 TRANSPOSED_VECTOR = 2.5
 # The cost of a shuffle of a vector, for each other row with which it is interleaved.
 INTERLEAVED_ROW = 2.0
-# The time of a load from the second-level cache, and from beyond it, relative to the first-level cache.
-FAR, FARTHEST = 2.0, 6.0
+# The time of a load from the second-level cache, from a core's share of the last one, and from beyond all of
+# them, relative to the first-level cache.
+FAR, SHARED, FARTHEST = 2.0, 5.0, 6.0
 # That of a vector along a sum from the second-level cache, which no other work hides; and the part of the
 # first-level cache in which such vectors stay.
 FAR_ALONG, ALONG = 4.0, 3 / 4

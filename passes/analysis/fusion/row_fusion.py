@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.costs.footprints import AccessFootprint, NestFootprint
-from ocannl.passes.analysis.costs.tile_cost import FAR, FARTHEST
+from ocannl.passes.analysis.costs.tile_cost import FAR, FARTHEST, SHARED
 from ocannl.passes.analysis.schedules.divisors import divisors
 from ocannl.passes.analysis.targets.target import TargetDescription
 
@@ -222,7 +222,8 @@ class NestChain:
         """
         blocks = self.blocks(target)
         runs = math.prod(size // blocks[row] for row, size in self.rows.items())
-        if runs == 1 or not self._fits_near(target) or self._contracts_along_outermost(blocks):
+        distance = self._distance(target)
+        if runs == 1 or distance is None or self._contracts_along_outermost(blocks):
             return float("-inf")
         ordered = {row: blocks[row] for row in self.ordered_rows()}
         added = sum(member.added_up(ordered, target.l1_bytes // 2) for member in self.members)
@@ -232,14 +233,25 @@ class NestChain:
             bytes = max(member.view.reach.get(node, 0) for member in self.members)
             if self.axes[node] and is_far(bytes, target):
                 times = count - 1 + (uses.get(node) == count and self.passes_on(node))
-                total += times * _fetch(bytes, FARTHEST)
+                total += times * _fetch(bytes, FARTHEST, distance)
         return total - runs * self._read_again(target)
 
-    def _fits_near(self, target: TargetDescription) -> bool:
-        """Whether the footprint of one row (with contractions, of one nest) stays in a near cache."""
+    def _distance(self, target: TargetDescription) -> float | None:
+        """How far away a nest finds what the ones before it left of one row (with contractions, one nest of
+        its own): in a near cache or, of rows that have to be reduced as a whole, in a core's share of the
+        last one. None if that holds too little.
+        """
         single = dict.fromkeys(self.rows, 1)
-        near = self.largest(single, spanned=True) if self.contracts else self.bytes(single, spanned=True)
-        return near <= target.l2_bytes // 2
+        row = self.largest(single, spanned=True) if self.contracts else self.bytes(single, spanned=True)
+        if row <= target.l2_bytes // 2:
+            return 1.0
+        return SHARED if row <= target.shared_bytes and self.reduces_rows else None
+
+    @property
+    def reduces_rows(self) -> bool:
+        """Whether a nest reduces each row as a whole, and none is a contraction."""
+        reduced = (m for m in self.members if m.view.summed is not None and not m.sums_along(self.rows))
+        return not self.contracts and any(reduced)
 
     def _contracts_along_outermost(self, blocks: Mapping[str, int]) -> bool:
         """Whether a contraction reduces along the outermost loop over blocks."""
@@ -285,9 +297,9 @@ def is_far(bytes: int, target: TargetDescription) -> bool:
     return bytes > target.l2_bytes
 
 
-def _fetch(bytes: int, distance: float) -> float:
-    """The extra cycles of touching bytes at a distance, relative to the first-level cache."""
-    return bytes / LINE * (distance - 1) / 2
+def _fetch(bytes: int, distance: float, nearer: float = 1.0) -> float:
+    """The extra cycles of touching bytes at a distance, relative to a nearer one: the first-level cache."""
+    return bytes / LINE * (distance - nearer) / 2
 
 
 def _row_axes(places: list[AccessFootprint], variables: Mapping[str, str]) -> dict[int, str]:

@@ -11,6 +11,8 @@ from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
 LARGEST_INSIDE = 2**17
 # The part of the last-level cache that one routine fills before it evicts its own data.
 FILLED = 3 / 4
+# The cores that share a last-level cache.
+SHARING = 8
 # The most rows that shuffles interleave, in a number that grows with its square.
 INTERLEAVED = 8
 
@@ -92,6 +94,11 @@ class TargetDescription:
         first.
         """
         return FILLED * self.last_level_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """The part of the last-level cache that each of the cores which share it can count on."""
+        return self.last_level_bytes // SHARING
 
     @property
     def accumulators(self) -> int:

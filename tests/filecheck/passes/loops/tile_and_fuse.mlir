@@ -550,3 +550,50 @@ loops.func @windows {
     loops.store %0, %y[oh, ow, o]
   }
 }
+
+
+// -----
+
+// An image too large for a core's own cache, of which a mean is wanted first: its share of the last cache has it.
+// CHECK-LABEL: loops.func @large_rows
+// CHECK:         loops.group "mean .. y" (b = 16) {
+loops.func @large_rows {
+  %x = assign.node "x" on_device : memref<16x3136x64xf32>
+  %mean = assign.node "mean" local : memref<16x64xf32>
+  %y = assign.node "y" on_device : memref<16x3136x64xf32>
+  loops.nest "mean" (b = 16, o = 64) {
+    %0 = loops.reduce add (i = 3136) : f32 {
+      %1 = loops.load %x[b, i, o]
+      loops.yield %1
+    }
+    loops.store %0, %mean[b, o]
+  }
+  loops.nest "y" (b = 16, i = 3136, o = 64) {
+    %0 = loops.load %x[b, i, o]
+    %1 = loops.load %mean[b, o]
+    %2 = arith.subf %0, %1 : f32
+    loops.store %2, %y[b, i, o]
+  }
+}
+
+// -----
+
+// Nothing here needs a whole image, so that rows of it, which stay nearer, are taken alone.
+// CHECK-LABEL: loops.func @no_sum_of_rows
+// CHECK-NOT:     loops.group
+// CHECK:         loops.nest "y"
+loops.func @no_sum_of_rows {
+  %x = assign.node "x" on_device : memref<16x3136x64xf32>
+  %m = assign.node "m" on_device : memref<16x3136x64xf32>
+  %y = assign.node "y" on_device : memref<16x3136x64xf32>
+  loops.nest "m" (b = 16, i = 3136, o = 64) {
+    %0 = loops.load %x[b, i, o]
+    %1 = arith.addf %0, %0 : f32
+    loops.store %1, %m[b, i, o]
+  }
+  loops.nest "y" (b = 16, i = 3134, o = 64) {
+    %0 = loops.load %m[b, i + 2, o]
+    %1 = arith.mulf %0, %0 : f32
+    loops.store %1, %y[b, i, o]
+  }
+}
