@@ -53,8 +53,8 @@ class ApplyOp(TensorOp):
     As built: `texpr.apply add= mul(%w, %x) logic "@"`. Projected:
     `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
-    `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through;
-    to ask for one through `once` is an error. What is computed from `again` is computed late.
+    `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
+    What is computed from `again` is computed late.
     `materialized` values pass through memory of their own, `virtual` ones through none. `compute` marks the
     precision in which products of a parameter are computed, `factors bf16` that to which their factors alone
     are rounded. `literal` marks a number that takes its type from its uses, as one in a term does, whatever
@@ -73,7 +73,6 @@ class ApplyOp(TensorOp):
     space = opt_prop_def(SpaceAttr)
     more = opt_prop_def(ArrayAttr[PartAttr])
     stop = opt_prop_def(UnitAttr)
-    once = opt_prop_def(UnitAttr)
     again = opt_prop_def(UnitAttr)
     mode = opt_prop_def(StringAttr)
     compute = opt_prop_def(UnitAttr)
@@ -95,7 +94,6 @@ class ApplyOp(TensorOp):
         arg_maps: Sequence[Sequence[Linear]] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
         stop: bool = False,
-        once: bool = False,
         again: bool = False,
         mode: str | None = None,
         compute: bool = False,
@@ -112,7 +110,6 @@ class ApplyOp(TensorOp):
             arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
             space=None if space is None else SpaceAttr(tuple(space)),
             stop=UnitAttr() if stop else None,
-            once=UnitAttr() if once else None,
             again=UnitAttr() if again else None,
             mode=None if mode is None else StringAttr(mode),
             compute=UnitAttr() if compute else None,
@@ -159,7 +156,6 @@ class ApplyOp(TensorOp):
             compute=self.compute,
             factors=self.factors,
             stages=self.stages,
-            once=self.once,
             again=self.again,
         )
         self.properties = kept | _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
@@ -225,8 +221,6 @@ class ApplyOp(TensorOp):
         print_logic(printer, self.logic, self.dims)
         if self.stop is not None:
             printer.print_string(" stop")
-        if self.once is not None:
-            printer.print_string(" once")
         if self.again is not None:
             printer.print_string(" again")
         if self.mode is not None:
@@ -258,7 +252,6 @@ class ApplyOp(TensorOp):
         combination, logic, dims = _parse_combination(parser, has_maps=result_map is not None)
         space, more = _parse_space_and_parts(parser, accum)
         stop = parser.parse_optional_keyword("stop") is not None
-        once = parser.parse_optional_keyword("once") is not None
         again = parser.parse_optional_keyword("again") is not None
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
         compute = parser.parse_optional_keyword("compute") is not None
@@ -293,7 +286,6 @@ class ApplyOp(TensorOp):
             placement=placement,
             compute=UnitAttr() if compute else None,
             factors=factors,
-            once=UnitAttr() if once else None,
             again=UnitAttr() if again else None,
         )
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntAttr, UnitAttr
+from xdsl.dialects.builtin import Float64Type, FloatAttr, IntAttr, UnitAttr, f64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues
 from xdsl.irdl import (
     opt_prop_def,
@@ -32,6 +32,7 @@ from ocannl.dialects.ir.op_helpers import (
     print_parts,
 )
 from ocannl.dialects.routine import Indexed
+from ocannl.dialects.scalar.combination import number_text, parse_number
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Shape, closed_row
 from ocannl.dialects.texpr.axes import AxesAttr, Axis, parse_axis
 from ocannl.dialects.texpr.tensor_op import TensorOp
@@ -115,6 +116,11 @@ class ScanOp(TensorOp, Indexed):
     iterations. With `while %h` the loop ends before the first iteration at which that carry is 0; stacks are
     0 where it did not run. What the adjoint reads of a scan with `recompute`, inside of another, is computed
     again.
+
+    One that ends `within` a tolerance is a fixed point: it has one carry and nothing else but captured
+    values, and ends when no element of the carry changes by more than the tolerance; with `relative`, than
+    this share of the greatest element that it begins with. Its derivative is that of the fixed point, not of
+    iterations.
     """
 
     name = "texpr.scan"
@@ -125,6 +131,8 @@ class ScanOp(TensorOp, Indexed):
     reversed = opt_prop_def(UnitAttr)
     going = opt_prop_def(IntAttr)
     recompute = opt_prop_def(UnitAttr)
+    within = opt_prop_def(FloatAttr[Float64Type])
+    relative = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     others = var_result_def(TensorType)
     body = region_def("single_block")
@@ -144,6 +152,8 @@ class ScanOp(TensorOp, Indexed):
         reverse: bool = False,
         going: int | None = None,
         recompute: bool = False,
+        within: float | None = None,
+        relative: bool = False,
     ) -> None:
         Operation.__init__(
             self,
@@ -155,6 +165,8 @@ class ScanOp(TensorOp, Indexed):
                 reversed=UnitAttr() if reverse else None,
                 going=None if going is None else IntAttr(going),
                 recompute=UnitAttr() if recompute else None,
+                within=None if within is None else FloatAttr(within, f64),
+                relative=UnitAttr() if relative else None,
             ),
             result_types=types,
             regions=[body],
@@ -188,8 +200,15 @@ class ScanOp(TensorOp, Indexed):
         return None if self.going is None else self.going.data
 
     @property
+    def tolerance(self) -> float | None:
+        """That of a fixed point."""
+        return None if self.within is None else self.within.value.data
+
+    @property
     def kind(self) -> str:
         """Which function of a program makes such a loop."""
+        if self.tolerance is not None:
+            return "fixed_point"
         if self.going is None:
             return "scan"
         return "cond" if self.count == Dim(1) else "while_loop"
@@ -284,6 +303,10 @@ class ScanOp(TensorOp, Indexed):
             printer.print_string(" recompute")
         if self.flag is not None:
             print_parts(printer, " while ", self.carry_arguments[self.flag])
+        if self.tolerance is not None:
+            printer.print_string(f" within {number_text(self.tolerance)}")
+        if self.relative is not None:
+            printer.print_string(" relative")
         carried, axes, arguments = self.carried.data, self.axes.data, self.arguments
         operands = tuple(self.operands)
 
@@ -317,6 +340,8 @@ class ScanOp(TensorOp, Indexed):
         reverse = parser.parse_optional_keyword("reverse") is not None
         recompute = parser.parse_optional_keyword("recompute") is not None
         flag = parser.parse_argument(expect_type=False) if parser.parse_optional_keyword("while") else None
+        within = _parse_tolerance(parser) if parser.parse_optional_keyword("within") else None
+        relative = within is not None and parser.parse_optional_keyword("relative") is not None
         arguments: list[Parser.Argument] = []
 
         def one(has_axis: bool, has_type: bool) -> tuple[SSAValue, Axis | None]:
@@ -364,6 +389,8 @@ class ScanOp(TensorOp, Indexed):
             reverse=reverse,
             going=going,
             recompute=recompute,
+            within=within,
+            relative=relative,
         )
 
     def verify_(self) -> None:
@@ -389,6 +416,14 @@ class ScanOp(TensorOp, Indexed):
             raise VerifyException("a scan has results: carries or stacks")
         if self.flag is not None and not 0 <= self.flag < self.carried.data:
             raise VerifyException("the flag of a scan is one of its carries")
+        if self.within is not None and (self.carried.data, len(self.results), len(self.sequences)) != (
+            1,
+            1,
+            0,
+        ):
+            raise VerifyException("a fixed point has one carry, no sequences and no stacks")
+        if self.flag is not None and self.within is not None:
+            raise VerifyException("a fixed point ends by its tolerance, and has no flag")
         self._verify_shapes()
 
     def _verify_shapes(self) -> None:
@@ -403,6 +438,15 @@ class ScanOp(TensorOp, Indexed):
             _check_along(result, value, axis, self.count)
         for argument, value in zip(self.captured_arguments, self.captured, strict=True):
             _check_same(argument, value, "what is captured")
+
+
+def _parse_tolerance(parser: Parser) -> float:
+    """How far a carry may still move at the end."""
+    pos = parser.pos
+    value = parse_number(parser)
+    if value is None or not value >= 0:
+        parser.raise_error("expected a tolerance, which is 0 or more", pos, pos + 1)
+    return value
 
 
 def _check_same(value: SSAValue, other: SSAValue, what: str) -> None:

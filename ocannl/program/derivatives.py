@@ -162,14 +162,12 @@ def stop_gradient(x: TensorLike) -> Tensor:
     return copy(x, stop=True, label="stop_gradient")
 
 
-def copy(
-    x: TensorLike, *, stop: bool = False, once: bool = False, again: bool = False, label: str | None = None
-) -> Tensor:
-    """A copy of a value. Its derivative is that of the value: zero with `stop`, an error with `once`. What
+def copy(x: TensorLike, *, stop: bool = False, again: bool = False, label: str | None = None) -> Tensor:
+    """A copy of a value. Its derivative is that of the value: zero with `stop`. What
     is computed from a copy `again` is computed as late as possible.
     """
     value = as_tensor(x).ir_value
-    copied = expressions.apply(Arg(0), [value], logic=".", stop=stop, once=once, label=label)
+    copied = expressions.apply(Arg(0), [value], logic=".", stop=stop, label=label)
     if again:
         assert isinstance(copied.op, texpr.ApplyOp)
         copied.op.again = UnitAttr()

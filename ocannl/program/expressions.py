@@ -66,14 +66,13 @@ def apply(
     dims: Sequence[tuple[str, DimTerm]] = (),
     label: str | None = None,
     stop: bool = False,
-    once: bool = False,
 ) -> Value:
     """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
     if not is_eager() or any(isinstance(dim, DimVar) for _, dim in dims):
-        return _appended(term, operands, logic, accum, dims, label, stop, once)
+        return _appended(term, operands, logic, accum, dims, label, stop)
     # What is done again need not be made to be found.
-    key = term, *operands, logic, accum, *dims, stop, once
-    return RECORDER.once(key, lambda: _appended(term, operands, logic, accum, dims, label, stop, once))
+    key = term, *operands, logic, accum, *dims, stop
+    return RECORDER.once(key, lambda: _appended(term, operands, logic, accum, dims, label, stop))
 
 
 def _appended(
@@ -84,11 +83,8 @@ def _appended(
     dims: Sequence[tuple[str, DimTerm]],
     label: str | None,
     stop: bool,
-    once: bool,
 ) -> Value:
-    op = texpr.ApplyOp(
-        term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop, once=once
-    )
+    op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
     return graph.add(op, label or _operator_hint(term, accum))
 
 

@@ -106,6 +106,7 @@ class Loop:
     going: int | None = None
     whole: bool = False
     recompute: bool = False
+    within: float | None = None
     moved: Collection[Operation] = ()
     """The operations whose updates are not those of the body."""
 
@@ -125,7 +126,7 @@ class Loop:
         """The key that equal loops share in eager mode; None for one that sets memory."""
         if not is_eager() or self.moved:
             return None
-        how = self.count, self.reverse, self.going, self.whole, self.recompute
+        how = self.count, self.reverse, self.going, self.whole, self.recompute, self.within
         given = *self.inits, *self.sequences, *self.arguments
         return "loop", how, given, tuple(carries), tuple(stacked)
 
@@ -148,6 +149,7 @@ class Loop:
             reverse=self.reverse,
             going=self.going,
             recompute=self.recompute,
+            within=self.within,
         )
         op.attributes["results"] = ArrayAttr(types)
         # So that references alone free the operation.

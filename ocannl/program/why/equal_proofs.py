@@ -37,7 +37,7 @@ NEAR = 16
 
 # Properties that no shape depends on; dimensions are compared without the names of variables.
 _IRRELEVANT = {
-    *("accum", "compute", "dim", "dims", "factors", "label", "mode", "once", "placement", "stages"),
+    *("accum", "compute", "dim", "dims", "factors", "label", "mode", "placement", "stages"),
     *("stop", "stream", "term", "value"),
 }
 

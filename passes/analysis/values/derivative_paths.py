@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.texpr import ApplyOp, ScanOp, SliceOp
 from ocannl.dialects.texpr.derivatives import CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.scan_arguments import ResultOp
@@ -32,22 +31,12 @@ def differentiable_operands(op: Operation) -> Sequence[SSAValue]:
             return op.wrt
         case VjpOp() | JvpOp() | ResultOp():
             return op.operands
-        case ScanOp():
+        case ScanOp(within=None):
             return [v for v in op.operands if not isinstance(tensor_type(v).element, IntegerType)]
+        case ScanOp():  # Where a fixed point is does not depend on where the search for it begins.
+            return [v for v in op.captured if not isinstance(tensor_type(v).element, IntegerType)]
         case _:
             return ()
-
-
-def is_once(op: Operation) -> bool:
-    """Whether an operation is one of a gradient that has no derivative."""
-    return isinstance(op, ApplyOp) and op.once is not None
-
-
-def check_has_derivative(op: Operation) -> None:
-    """Raises `OcannlError` for a gradient that has no derivative."""
-    if is_once(op):
-        message = "this gradient cannot be differentiated again: oc.fixed_point has first derivatives only"
-        raise OcannlError(at_line(op, f"{message}, and oc.while_loop all"))
 
 
 def dependencies(

@@ -46,6 +46,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
 )
 from ocannl.passes.texpr.differentiate.forward_mode import Tangents
 from ocannl.passes.texpr.differentiate.reverse_mode import adjoints
+from ocannl.passes.texpr.differentiate.tolerances import end_within_tolerances
 from ocannl.passes.texpr.differentiate.written_memory import WrittenMemory
 
 Directions: TypeAlias = tuple[tuple[SSAValue, SSAValue], ...]
@@ -240,6 +241,7 @@ def differentiate(routine: TexprRoutineOp) -> None:
         Rewriter.erase_op(op)
     if expressions:
         settle_custom_gradients(block)
+    end_within_tolerances(block)
 
 
 def expand_derivatives(block: Block) -> None:

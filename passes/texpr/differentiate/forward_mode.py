@@ -18,11 +18,9 @@ from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.passes.analysis.values.derivative_paths import (
     all_operands,
-    check_has_derivative,
     dependencies,
     dependents,
     differentiable_operands,
-    is_once,
 )
 from ocannl.passes.texpr.differentiate.derivative_builder import (
     broadcast_to,
@@ -31,6 +29,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     parts_of,
     sum_of,
 )
+from ocannl.passes.texpr.differentiate.fixed_points import tangent_of_fixed_point
 from ocannl.passes.texpr.differentiate.products import product_beside_zero
 from ocannl.passes.texpr.differentiate.reverse_mode import adjoints
 from ocannl.passes.texpr.differentiate.scan_tangent import tangents_of_scan
@@ -69,6 +68,8 @@ class Tangents:
 
     def _pushed(self, op: Operation, before: Operation) -> dict[SSAValue, SSAValue]:
         """The tangents of results, by those of the operands."""
+        if isinstance(op, ScanOp) and op.within is not None:
+            return tangent_of_fixed_point(op, self._known, before, _in_block)
         if isinstance(op, ScanOp):
             return tangents_of_scan(op, self._known, before, _in_block)
         if isinstance(op, CustomOp):
@@ -84,7 +85,6 @@ class Tangents:
         parts = [self._part(op, part, results) for part in parts_of(op)]
         if all(part.combination.term == ZERO for part in parts):
             return None
-        check_has_derivative(op)
         if op.accum is not None:
             parts = [part for part in parts if part.combination.term != ZERO]
         accum = None if op.accum is None else "add"
@@ -123,10 +123,6 @@ class Tangents:
                 continue
             seed = broadcast_to(tangent, pullback, before)
             path = dependencies(self.block, [pullback])
-            if any(is_once(step) for step in path):
-                raise OcannlError(
-                    at_line(op, "there is no forward mode through oc.fixed_point: use oc.while_loop")
-                )
             transposed = [a for _, a in adjoints(path, pullback, seed, [op.adjoint], before)]
             if not self._is_linear(pullback, op.adjoint, transposed):
                 message = (

@@ -18,12 +18,7 @@ from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import shape_of
-from ocannl.passes.analysis.values.derivative_paths import (
-    all_operands,
-    check_has_derivative,
-    dependencies,
-    dependents,
-)
+from ocannl.passes.analysis.values.derivative_paths import all_operands, dependencies, dependents
 from ocannl.passes.texpr.differentiate.derivative_builder import (
     adjoint_type,
     insert,
@@ -31,6 +26,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     sum_of,
     sum_to,
 )
+from ocannl.passes.texpr.differentiate.fixed_points import through_fixed_point
 from ocannl.passes.texpr.differentiate.products import product_beside_zero
 from ocannl.passes.texpr.differentiate.scan_adjoint import through_scan
 from ocannl.passes.texpr.differentiate.slopes import partial, through
@@ -115,9 +111,9 @@ def _contributions(
     if not adjoints:
         return
     if isinstance(op, ScanOp):
-        yield from through_scan(op, adjoints, active, before, adjoints_of)
+        through = through_scan if op.within is None else through_fixed_point
+        yield from through(op, adjoints, active, before, adjoints_of)
         return
-    check_has_derivative(op)
     (adjoint,) = adjoints.values()
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)

@@ -324,3 +324,13 @@ texpr.routine @r {
 }
 
 // CHECK: each row has `...`, for its other axes, as in `[2, ... | ... -> ..., 0 to 5]`
+
+// -----
+
+// CHECK: expected a tolerance, which is 0 or more
+texpr.routine @below_zero {
+  %x = texpr.data "x" : !texpr.tensor<f32>
+  %y = texpr.scan t = 2 within -0.1 carry (%c = %x : !texpr.tensor<f32>) {
+    texpr.yield carry (%c)
+  } : !texpr.tensor<f32>
+}

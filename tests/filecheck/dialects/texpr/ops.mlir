@@ -43,8 +43,7 @@ texpr.routine @leaves indices (step_n, batch_n = 80) {
 // CHECK-NEXT:    %one = texpr.apply = 1.0 logic "." : !texpr.tensor<...o14>
 // CHECK-NEXT:    %rate = texpr.data "rate" : !texpr.tensor<f64>
 // CHECK-NEXT:    %number = texpr.apply = %rate logic "." literal : !texpr.tensor<>
-// CHECK-NEXT:    %last = texpr.apply = %k logic "." once : !texpr.tensor<...o15>
-// CHECK-NEXT:    %late = texpr.apply = %k logic "." again : !texpr.tensor<...o16>
+// CHECK-NEXT:    %late = texpr.apply = %k logic "." again : !texpr.tensor<...o15>
 // CHECK-NEXT:  }
 texpr.routine @as_built indices (batch_n = 80) {
   %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
@@ -59,8 +58,7 @@ texpr.routine @as_built indices (batch_n = 80) {
   %one = texpr.apply = 1.0 logic "." : !texpr.tensor<...o14>
   %rate = texpr.data "rate" : !texpr.tensor<f64>
   %number = texpr.apply = %rate logic "." literal : !texpr.tensor<>
-  %last = texpr.apply = %k logic "." once : !texpr.tensor<...o15>
-  %late = texpr.apply = %k logic "." again : !texpr.tensor<...o16>
+  %late = texpr.apply = %k logic "." again : !texpr.tensor<...o15>
 }
 
 // The same after projection inference.

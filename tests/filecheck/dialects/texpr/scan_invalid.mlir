@@ -59,3 +59,23 @@ texpr.routine @no_end {
     %z = texpr.apply = sin(%c) logic "." : !texpr.tensor<3, f32>
   } : !texpr.tensor<3, f32>
 }
+
+// -----
+
+// CHECK: a fixed point has one carry, no sequences and no stacks
+texpr.routine @two_carries {
+  %x = texpr.data "x" : !texpr.tensor<3, f32>
+  %y, %z = texpr.scan t = 2 within 0.1 carry (%c = %x : !texpr.tensor<3, f32>, %d = %x : !texpr.tensor<3, f32>) {
+    texpr.yield carry (%c, %d)
+  } : !texpr.tensor<3, f32>, !texpr.tensor<3, f32>
+}
+
+// -----
+
+// CHECK: a fixed point ends by its tolerance, and has no flag
+texpr.routine @both_ends {
+  %x = texpr.data "x" : !texpr.tensor<f32>
+  %y = texpr.scan t = 2 while %c within 0.1 carry (%c = %x : !texpr.tensor<f32>) {
+    texpr.yield carry (%c)
+  } : !texpr.tensor<f32>
+}

@@ -51,28 +51,6 @@ texpr.routine @r {
 
 // -----
 
-// The gradient of a fixed point.
-texpr.routine @r {
-  %w = texpr.param "w" : !texpr.tensor<3, f32>
-  %o = texpr.apply = mul(%w, %w) logic "." once : !texpr.tensor<3, f32>
-  %y = texpr.apply add= %o logic "a =>" : !texpr.tensor<f32>
-  %g = texpr.vjp %y wrt %w : !texpr.tensor<3, f32>
-}
-
-// CHECK: {{:[0-9]+:[0-9]+}}: this gradient cannot be differentiated again: oc.fixed_point has first derivatives only, and oc.while_loop all
-
-// -----
-
-texpr.routine @r {
-  %w = texpr.param "w" : !texpr.tensor<3, f32>
-  %o = texpr.apply = mul(%w, %w) logic "." once : !texpr.tensor<3, f32>
-  %t = texpr.jvp %o wrt (%w = %w) : !texpr.tensor<3, f32>
-}
-
-// CHECK: {{:[0-9]+:[0-9]+}}: this gradient cannot be differentiated again: oc.fixed_point has first derivatives only, and oc.while_loop all
-
-// -----
-
 // A pullback that is not linear has no transpose.
 texpr.routine @r {
   %w = texpr.param "w" : !texpr.tensor<3, f32>
