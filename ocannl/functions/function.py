@@ -97,7 +97,7 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
             if any(isinstance(leaf, bool) for leaf in leaves_of(each.default))
         )
         """The arguments whose default is True or False."""
-        self.memory = memory or TracedMemory(name)
+        self.memory = memory or TracedMemory(_with_class(function, name))
         """The parameters and nodes that it makes, which its derivatives share."""
         self._traces: dict[Signature, Trace] = {}
         self._last: Bound | None = None
@@ -358,6 +358,12 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
 
 def _has_tensors(args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
     return any(isinstance(leaf, Expression) for leaf in leaves_of((args, dict(named))))
+
+
+def _with_class(function: Callable[..., Any], name: str) -> str:
+    """The name of a function, after that of its class, as `Model.step`, unless another one was given."""
+    qualified: str = getattr(function, "__qualname__", name).rpartition("<locals>.")[2]
+    return qualified if qualified.rpartition(".")[2] == name else name
 
 
 def _check_options(name: str, context: object, axes: object) -> None:

@@ -10,28 +10,24 @@ from ocannl.program.module.needed import needed_for
 from ocannl.program.tracing.traced_calls import Call, CallAttr
 from ocannl.program.values import Value
 
-Makers: TypeAlias = dict[str, dict[int, int]]
+Numbers: TypeAlias = dict[str, dict[int, int]]
 
 
 @dataclass
 class Numbering:
     """Keys by label and number: `dropout#2` is the second call of the label that was compiled, and
-    `dropout@step#2` the second one in the function `step`, whatever was compiled before; in the third
-    function of this name that was compiled, it is `dropout@step#3.2`.
+    `dropout@step#2` the second one in functions called `step`, whatever was compiled before.
     """
 
-    calls: Makers = field(default_factory=Makers)
+    calls: Numbers = field(default_factory=Numbers)
     """The numbers of calls outside of functions, by their labels."""
-    functions: Makers = field(default_factory=Makers)
-    """The numbers of functions, by their names."""
 
     def key(self, label: str, call: Call) -> str:
         """The key of a call with a label, the same each time."""
-        if call.function is None:
-            return f"{label}#{_number(self.calls, label, call.maker)}"
-        function = _number(self.functions, call.function, call.maker)
-        which = f"{call.number}" if function == 1 else f"{function}.{call.number}"
-        return f"{label}@{call.function}#{which}"
+        if call.function is not None:
+            return f"{label}@{call.function}#{call.number}"
+        of_label = self.calls.setdefault(label, {})
+        return f"{label}#{of_label.setdefault(call.number, len(of_label) + 1)}"
 
     def note(self, value: Value) -> None:
         """Gives keys to the calls in an expression, which keep them in what is compiled later."""
@@ -41,14 +37,4 @@ class Numbering:
 
     def copy(self) -> Numbering:
         """The same keys for the same calls; later ones are numbered apart."""
-        return Numbering(_copied(self.calls), _copied(self.functions))
-
-
-def _number(known: Makers, name: str, maker: int) -> int:
-    """The number of a maker among those of a name, in the order in which they are asked for."""
-    of_name = known.setdefault(name, {})
-    return of_name.setdefault(maker, len(of_name) + 1)
-
-
-def _copied(makers: Makers) -> Makers:
-    return {name: dict(of_name) for name, of_name in makers.items()}
+        return Numbering({label: dict(numbers) for label, numbers in self.calls.items()})

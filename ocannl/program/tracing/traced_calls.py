@@ -1,8 +1,8 @@
 """Calls of random numbers without a key: which of them are the same.
 
-Those of a function that is traced for several signatures are those of its first trace, told apart by the
-function and their number in it. So the numbers of a batch depend neither on which sizes came before nor on
-which functions did.
+Those of a function are told apart by its name and their number in a trace of it. So the numbers of a batch
+depend neither on which sizes came before nor on which functions did, of another name or of the same one, as
+a cell of a notebook that runs again makes it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from xdsl.printer import Printer
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call by its maker, which is a function that has a name, or the call itself; and its number among the
-    maker's of one label.
+    """A call by its number: among those of one label in a trace of a function, or among all calls outside of
+    functions.
     """
 
-    maker: int
+    number: int
     function: str | None = None
-    number: int = 1
 
 
 @irdl_attr_definition
@@ -50,7 +49,6 @@ class TracedCalls:
 
     def __init__(self, function: str) -> None:
         self._function = function
-        self._maker = next(_makers)
         self._made = Counter[str]()
 
     def begin(self) -> None:
@@ -58,13 +56,13 @@ class TracedCalls:
         self._made.clear()
 
     def next(self, label: str) -> Call:
-        """The next call of a label, which no other function or place has."""
+        """The next call of a label, which no other place of the function has."""
         self._made[label] += 1
-        return Call(self._maker, self._function, self._made[label])
+        return Call(self._made[label], self._function)
 
 
 _open: ContextVar[TracedCalls | None] = ContextVar("traced_calls", default=None)
-_makers = itertools.count()
+_numbers = itertools.count()
 
 
 @contextmanager
@@ -81,4 +79,4 @@ def same_calls(calls: TracedCalls) -> Generator[None]:
 def next_call(label: str) -> Call:
     """A call that differs from all others but the same one in another trace."""
     calls = _open.get()
-    return Call(next(_makers)) if calls is None else calls.next(label)
+    return Call(next(_numbers)) if calls is None else calls.next(label)

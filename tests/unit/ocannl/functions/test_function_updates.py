@@ -206,18 +206,22 @@ class TestUpdates:
             np.testing.assert_array_equal(begun[name], resumed[name])
         assert not np.array_equal(begun["whole"], begun["rest"])
 
-    def test_functions_of_one_name_draw_different_numbers(self):
-        ctx = oc.Context.cpu(threads=1)
+    def test_random_numbers_are_those_of_a_functions_name(self):
+        """Also where a notebook makes it again; methods have the name of their class in front."""
+
+        class Model:
+            def noise(self, at: oc.Tensor) -> oc.Tensor:
+                return oc.uniform(at, output=8)
 
         def noise(at: oc.Tensor) -> oc.Tensor:
             return oc.uniform(at, output=8)
 
-        first, second = oc.function(noise, ctx=ctx), oc.function(noise, ctx=ctx)
-        found, other = first(1), second(1)
-        assert not np.array_equal(found, other)
-        np.testing.assert_array_equal(first(1), found)
-        np.testing.assert_array_equal(found, random_reference.uniform("uniform@noise#1", 1, (8,)))
-        np.testing.assert_array_equal(other, random_reference.uniform("uniform@noise#2.1", 1, (8,)))
+        ctx = oc.Context.cpu(threads=1)
+        functions = [oc.function(each, ctx=ctx) for each in (noise, noise, Model().noise)]
+        functions.append(oc.function(noise, ctx=ctx, name="other"))
+        for each, name in zip(functions, ("noise", "noise", "Model.noise", "other"), strict=True):
+            wanted = random_reference.uniform(f"uniform@{name}#1", 1, (8,))
+            np.testing.assert_array_equal(each(1), wanted)
 
 
 class TestCalledWithTensors:
