@@ -287,7 +287,7 @@ class TileCost:
             pitch = size * access.bytes
             missed = self.page_misses(total, tile, pitch)
             far = self.far(total, tile, pitch, min(LINE, pitch), tile)
-            return ReadCost(direct, instructions + far + missed, wait)
+            return ReadCost(direct, instructions + far + missed, wait, VECTOR_WAIT * missed / PAGE_MISS)
         copied = instructions + conflicts + (self.distance(total) - 1) * tile / LINE
         return ReadCost(direct, copied, wait, 0.0 if has_panels else COPY_WAIT)
 

@@ -102,3 +102,24 @@ loops.func @one_more {
     loops.store %sum, %y[i, j]
   }
 }
+
+// -----
+
+// The rows of a copy that is in no panels would lie on pages of their own, and be waited for.
+// CHECK-LABEL: loops.func @transposed
+// CHECK:         loops.nest "y" (i = 257, j_panel = 32, j = 8)
+// CHECK:         loops.nest "y remainder" (i = 257, j = 1)
+loops.func @transposed {
+  %x = assign.node "x" on_device : memref<257x257xf64>
+  %w = assign.node "w" on_device : memref<257x257xf64>
+  %y = assign.node "y" on_device : memref<257x257xf64>
+  loops.nest "y" (i = 257, j = 257) {
+    %sum = loops.reduce add (k = 257) : f64 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[j, k]
+      %p = arith.mulf %xv, %wv : f64
+      loops.yield %p
+    }
+    loops.store %sum, %y[i, j]
+  }
+}
