@@ -18,6 +18,7 @@ from ocannl.dialects.texpr.collectives import CollectiveOp
 from ocannl.dialects.texpr.messages import SendOp
 from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
+from ocannl.passes.texpr.partition.noted_splits import noted_splits
 
 OF_COLLECTIVES = "of a collective"
 """Why nodes that are packed and exchanged have memory."""
@@ -81,7 +82,8 @@ class ExpressionNodes:
             raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
         inlined = mode == "local" and is_virtual(memory)
         type = array_type(element, shape_of(memory).memory_sizes if sizes is None else sizes)
-        splits = splits_of(op) if mode in OWN_MEMORY else ()
+        noted = () if sizes is not None else noted_splits(memory)
+        splits = noted or (splits_of(op) if mode in OWN_MEMORY else ())
         node = assign.NodeOp(label, mode, why, type, always_inline=inlined, splits=splits)
         node.result.name_hint = hint or memory.name_hint
         node.location = op.location

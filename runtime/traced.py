@@ -8,13 +8,16 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ocannl.dialects.assign import AssignRoutineOp, NodeOp, RepeatOp
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.lowering.pipelines import PassMaker
+from ocannl.lowering.pipelines import PassMaker, WithOptions
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
+from ocannl.passes.texpr.partition.partition import PartitionPass
 from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.compile import Compilation, Executable
 from ocannl.runtime.device import Device
 from ocannl.runtime.traced_loops import KeptRoutines
+
+_NOTED_PARTITION = WithOptions(PartitionPass, (("notes", True),))
 
 
 def compile_traced(module: ModuleOp, target: str, device: Device) -> tuple[Executable, list[Assignment]]:
@@ -38,7 +41,11 @@ class TracedCompilation(Compilation):
         return self.finish(self.lower(), self.module)
 
     def run_passes(self, passes: Sequence[PassMaker]) -> None:
-        unfolded = [made for made in passes if made is not FoldLayersPass]
+        unfolded = [
+            _NOTED_PARTITION if made is PartitionPass else made
+            for made in passes
+            if made is not FoldLayersPass
+        ]
         if LowerTexprToAssignPass not in unfolded:
             super().run_passes(unfolded)
             return

@@ -25,6 +25,7 @@ from ocannl.dialects.assign import (
 )
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.index.memref import element_type, memref_shape
+from ocannl.dialects.index.splits import SplitAxis
 from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.text_printer import op_text
@@ -95,7 +96,8 @@ class KeptRoutines:
         for node in (*kept.given, *kept.iterations):
             # Where the caller is a body, all of its iterations are kept of what is local in it.
             mode = "local" if node in kept.iterations else "on_device"
-            given = NodeOp(_unused(f"{name}.{node.label.data}", taken), mode, TRACED, _type(node))
+            label, splits = _unused(f"{name}.{node.label.data}", taken), _splits(node)
+            given = NodeOp(label, mode, TRACED, _type(node), splits=splits)
             given.location = node.location
             caller.body.block.insert_op_before(given, operations_of(caller.body.block)[0])
             loop.bind(node.label.data, given.result)
@@ -148,6 +150,11 @@ class _Part:
     def bytes(self) -> int:
         return byte_size(self.node) * prod(self.sizes) // max(prod(memref_shape(self.node.result)), 1)
 
+    def splits(self, loop: str) -> list[SplitAxis]:
+        """Those of the node, in an array that has an axis for a loop in front."""
+        axes = [axis for axis, index in enumerate(self.place) if loop not in index.names]
+        return [replace(own, axis=axes.index(own.axis) + 1) for own in _splits(self.node) if own.axis in axes]
+
 
 def _stacked(body: AssignRoutineOp, loop: RepeatOp) -> list[_Part]:
     """The parts that a body sets of nodes of its caller, one in each iteration."""
@@ -181,7 +188,8 @@ def _iterations(part: _Part, loop: RepeatOp, body: AssignRoutineOp) -> NodeOp:
     """
     block, taken, node = body.body.block, {one.label.data for one in _nodes(body)}, part.node
     kind = MemRefType(element_type(node.result), [loop.count.data, *part.sizes])
-    made = NodeOp(_unused(f"{node.label.data}.iterations", taken), "on_device", TRACED, kind)
+    splits = part.splits(loop.index.data)
+    made = NodeOp(_unused(f"{node.label.data}.iterations", taken), "on_device", TRACED, kind, splits=splits)
     made.location = node.location
     copied = Combination(Arg(0), (node.result,), (part.place,))
     place = (Linear.var(loop.index.data), *part.cells)
@@ -253,6 +261,10 @@ def _give_memory(node: NodeOp) -> None:
 def _type(node: NodeOp) -> MemRefType[Attribute]:
     assert isinstance(node.result.type, MemRefType)
     return node.result.type
+
+
+def _splits(node: NodeOp) -> tuple[SplitAxis, ...]:
+    return () if node.splits is None else node.splits.data
 
 
 def _label(node: SSAValue) -> str:

@@ -69,8 +69,10 @@ class NodeOp(OwnOperation):
         fill(self, (), properties, [type])
 
     def set_mode(self, mode: str, why: str) -> None:
-        """Gives a node another mode, without what was said of it as a local one."""
-        self.properties = {"label": self.label, "mode": StringAttr(mode), "why": StringAttr(why)}
+        """Gives a node another mode, without its place in an arena."""
+        self.properties = given(
+            label=self.label, mode=StringAttr(mode), why=StringAttr(why), splits=self.splits
+        )
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label, f" {self.mode.data}")

@@ -60,7 +60,9 @@ class Probe:
         gradients()
         forward()
         activations = {
-            one.assignment.label: one.value for one in forward.trace.steps if _is_activation(one.value)
+            one.assignment.label: one.value
+            for one in forward.trace.steps
+            if not one.seen.axes and _is_activation(one.value)
         }
         activations = {name: array for name, array in activations.items() if not UNNAMED.fullmatch(name)}
         return Observation(

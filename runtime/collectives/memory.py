@@ -114,18 +114,51 @@ class MeshMemory:
             return self.parts[0].read()
         return self.joined([part.read() for part in self.parts])
 
+    def read_apart(self) -> tuple[tuple[str, ...], NDArray[Any]]:
+        """The whole array. Where ranks along some axes of the mesh have others, as terms of a sum, these
+        axes, and the array of each, along its first axes.
+        """
+        if not self.parts:
+            return (), self.read()
+        all_parts = self.engine.all_parts(self._alike([part.read() for part in self.parts]))
+        places = [self.grid.places(self.shape, self.splits, rank) for rank in range(self.grid.ranks)]
+        real = [part[inside] for part, (inside, _) in zip(all_parts, places, strict=True)]
+        axes = tuple([axis for axis in self._shared_axes if self._differ(real, axis)])
+        found = np.zeros((*(self.grid.sizes[axis] for axis in axes), *self.shape), self.dtype)
+        for rank, (part, (_, at)) in enumerate(zip(real, places, strict=True)):
+            if self.grid.holds(rank, self.stages):
+                place = self.grid.place(rank)
+                found[(*(place[axis] for axis in axes), *at)] = part
+        return axes, found
+
+    @property
+    def _shared_axes(self) -> list[str]:
+        """The axes along which all ranks have the same part."""
+        others = [split.mesh for split in self.splits]
+        return [
+            axis for axis in self.grid.sizes if axis not in others and not (axis == STAGE and self.stages)
+        ]
+
+    def _differ(self, parts: Sequence[NDArray[Any]], axis: str) -> bool:
+        firsts = [parts[self.grid.group(rank, axis)[0]] for rank in range(self.grid.ranks)]
+        return any(part.tobytes() != first.tobytes() for part, first in zip(parts, firsts, strict=True))
+
     def joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The whole array, given the part of each rank; all of them may have further axes in front."""
         if not self.splits and not self.stages:
             return parts[0].copy()
         outer = parts[0].shape[: parts[0].ndim - len(self.shape)]
+        parts = self._alike(parts, outer)
+        splits = [SplitAxis(split.axis + len(outer), split.size, split.mesh) for split in self.splits]
+        return self.grid.joined(self.engine.all_parts(parts), splits, (*outer, *self.shape), self.stages)
+
+    def _alike(self, parts: Sequence[NDArray[Any]], outer: tuple[int, ...] = ()) -> list[NDArray[Any]]:
+        """Parts of the same sizes on all ranks, with zeros where a rank has none."""
         sizes = (*outer, *self.grid.part_sizes(self.shape, self.splits))
-        parts = [
+        return [
             part if holds else np.zeros(sizes, self.dtype)
             for part, holds in zip(parts, self._holds, strict=True)
         ]
-        splits = [SplitAxis(split.axis + len(outer), split.size, split.mesh) for split in self.splits]
-        return self.grid.joined(self.engine.all_parts(parts), splits, (*outer, *self.shape), self.stages)
 
     def shards(self) -> dict[int, tuple[slice, ...]]:
         """The place in the whole of each part that is not empty, by the lowest rank that has the part."""

@@ -31,15 +31,34 @@ NotFinite: TypeAlias = tuple[tuple[float, ...], int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The value of memory: on a mesh the whole. Where ranks along some `axes` of the mesh have others, as
+    terms of a sum, it has that of each of these, along the first axes.
+    """
+
+    value: NDArray[Any]
+    axes: tuple[str, ...] = ()
+
+    def at(self, ranks: Mapping[str, int], iterations: Sequence[int]) -> NDArray[Any]:
+        """The value that ranks have, by their numbers along axes of the mesh, in iterations of loops."""
+        of_ranks = [ranks.get(axis, slice(None)) for axis in self.axes]
+        return self.value[(*of_ranks, *iterations)]
+
+
+@dataclass(frozen=True)
 class Step:
     """An assignment and what it computed. Of memory that is assigned several times, the value is the last; in
     loops, there is one for each iteration, along the first axes.
     """
 
     assignment: Assignment
-    value: NDArray[Any]
+    seen: Seen
     expression: str | None = None
     """Its value in the user's notation, where it has no name but a number."""
+
+    @property
+    def value(self) -> NDArray[Any]:
+        return self.seen.value
 
     @property
     def title(self) -> str:
@@ -48,7 +67,8 @@ class Step:
         return label if self.expression is None else f"{label} ({self.expression})"
 
     def __str__(self) -> str:
-        return _described(self.title, self.value)
+        axes = ", ".join(f'"{axis}"' for axis in self.seen.axes)
+        return _described(f"{self.title} on each rank of {axes}" if axes else self.title, self.value)
 
 
 def _described(label: str, array: NDArray[Any]) -> str:
@@ -64,12 +84,12 @@ class Trace:
 
     routine: str
     steps: Sequence[Step]
-    before: Mapping[str, NDArray[Any]]
+    before: Mapping[str, Seen]
     """The values before the run of the memory that it reads, by the labels of memory."""
-    after: Mapping[str, NDArray[Any]]
+    after: Mapping[str, Seen]
     """Those after it of all memory that it reads or writes."""
-    rank: str = ""
-    """Which rank of a mesh has these values, as `rank 0 of 4`: its parts, where they are divided."""
+    ranks: int = 1
+    """Those of the mesh."""
 
     def __getitem__(self, label: str) -> NDArray[Any]:
         """The value of a node by its label. Raises `KeyError`."""
@@ -91,7 +111,7 @@ class Trace:
         return text_html(str(self))
 
     def _lines(self) -> Iterator[str]:
-        yield f"{self.routine}, {self.rank}" if self.rank else self.routine
+        yield f"{self.routine}, on {self.ranks} ranks" if self.ranks > 1 else self.routine
         groups = [(place, [*steps]) for place, steps in groupby(self.steps, lambda s: s.assignment.place)]
         for number, (place, steps) in enumerate(groups):
             is_last = number == len(groups) - 1
@@ -113,7 +133,8 @@ class Trace:
             is_checked = one.label not in besides and loops.get(one.written.memory, step) is step
             if is_checked and value.dtype.kind == "f" and not np.isfinite(value).all():
                 at = tuple(int(n) for n in np.argwhere(~np.isfinite(value))[0])
-                found.append((one.time(at[: len(one.written.loops)]), number, at))
+                iterations = at[len(step.seen.axes) :][: len(one.written.loops)]
+                found.append((one.time(iterations), number, at))
         return min(found, default=None)
 
     def message(self, found: NotFinite) -> str:
@@ -124,16 +145,18 @@ class Trace:
         return self._message(self.steps[number], at, self.steps[:number])
 
     def _message(self, step: Step, at: tuple[int, ...], earlier: Sequence[Step]) -> str:
-        """The error of a value at a position, the first numbers of which are iterations."""
-        one, loops = step.assignment, step.assignment.written.loops
-        iterations, place = at[: len(loops)], at[len(loops) :]
+        """The error of a value at a position, the first numbers of which are ranks, and then iterations."""
+        one, loops, axes = step.assignment, step.assignment.written.loops, step.seen.axes
+        ranks, at_rank = dict(zip(axes, at, strict=False)), at[len(axes) :]
+        iterations, place = at_rank[: len(loops)], at_rank[len(loops) :]
         where = "" if one.place is None else f"{one.place}: "
         position = "" if not place else f" at {', '.join(map(str, place))}"
         when = " after a loop" if one.is_loop else ""
         if loops:
             numbers = zip(loops, iterations, strict=True)
             when += f", in the iteration {', '.join(f'{loop} = {number}' for loop, number in numbers)}"
-        when += f", on {self.rank}" if self.rank else ""
+        for axis, number in ranks.items():
+            when += f', on rank {number} of "{axis}"'
         name, value = step.expression or one.written.name, step.value[at]
         lines = [f"{where}`{name}` is the first value that is not finite: {value}{position}{when}"]
         lines.append(f"  {one.shown}")
@@ -141,10 +164,9 @@ class Trace:
         titles = {other.assignment.label: other.title for other in earlier}
         for kept in one.read:
             is_before = kept.memory in self.before and kept.memory not in computed
-            array = (self.before if is_before else self.after)[kept.memory]
-            lines.append(
-                f"  {_described(titles.get(kept.name, kept.name), array[iterations[: len(kept.loops)]])}"
-            )
+            seen = (self.before if is_before else self.after)[kept.memory]
+            array = seen.at(ranks, iterations[: len(kept.loops)])
+            lines.append(f"  {_described(titles.get(kept.name, kept.name), array)}")
         return "\n".join(lines)
 
 
@@ -167,23 +189,22 @@ class Difference:
     __repr__ = __str__
 
 
-def check_finite(traces: Sequence[Trace], besides: frozenset[str]) -> None:
-    """Raises `OcannlError` at the first value that is NaN or infinite in a run, as ranks of a mesh saw it."""
-    found = [(one, trace) for trace in traces if (one := trace.not_finite(besides)) is not None]
-    if found:
-        first, trace = min(found, key=lambda pair: pair[0])
-        raise OcannlError(trace.message(first))
+def check_finite(trace: Trace, besides: frozenset[str]) -> None:
+    """Raises `OcannlError` at the first value of a run that is NaN or infinite."""
+    found = trace.not_finite(besides)
+    if found is not None:
+        raise OcannlError(trace.message(found))
 
 
 def first_difference(a: Trace, b: Trace) -> Difference | None:
     """The first step of two runs of one program that differs by more than rounding; None if none does. Of a
-    run on a mesh beside one that is not, values are compared that are whole on each rank.
+    run on a mesh beside one on another or on none, values that have names in the program are compared.
 
     Raises `OcannlError` where the programs differ.
     """
     names = [[step.assignment.label for step in trace.steps] for trace in (a, b)]
     pairs = [*zip(a.steps, b.steps, strict=False)]
-    if a.rank != b.rank:
+    if a.ranks != b.ranks:
         pairs = _whole_in_both(a, b)
     elif names[0] != names[1]:
         other = next(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.memory.node import Node
-from ocannl.execute.reports.trace import Step, Trace, check_finite
+from ocannl.execute.reports.trace import Seen, Step, Trace, check_finite
 from ocannl.execute.routine import Compiler, Routine
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code
@@ -42,7 +39,7 @@ class TracedRoutine(Routine):
         super().__init__(context, code, name, program, executable, nodes, traced)
         self._assignments = assignments
         self._check_nans = check_nans
-        self._read = {kept.memory for one in assignments for kept in one.read if kept.memory in nodes}
+        self._read = [kept.memory for one in assignments for kept in one.read if kept.memory in nodes]
         self._labels_of_checks = frozenset(self.keys[least, False] for _, least in program.checks)
         self._trace: Trace | None = None
 
@@ -72,40 +69,33 @@ class TracedRoutine(Routine):
         restore = self.restoring() if self._check_nans else None
         before = self._values_of(self._read)
         super().__call__()
-        ranks = self._ranks
-        self._trace = self._traced(before, ranks[0])
+        self._trace = self._traced(before)
         if restore is not None:
-            others = [self._traced(before, rank) for rank in ranks[1:]]
             try:
-                check_finite([self._trace, *others], self._labels_of_checks)
+                check_finite(self._trace, self._labels_of_checks)
             except OcannlError:
                 restore()
                 raise
 
-    @property
-    def _ranks(self) -> Sequence[int]:
-        """The ranks of this process, on a mesh."""
-        device = self.context.device
-        return [*device.engine.ranks] if isinstance(device, MeshDevice) else [0]
-
-    def _traced(self, before: Mapping[str, NDArray[Any]], rank: int) -> Trace:
-        """The values of a rank after a run."""
-        kept = {kept.memory for one in self._assignments for kept in (one.written, *one.read)}
-        found = self._values_of(kept, rank)
+    def _traced(self, before: Mapping[str, Seen]) -> Trace:
+        """The values after a run."""
+        kept = [kept.memory for one in self._assignments for kept in (one.written, *one.read)]
+        found = self._values_of(kept)
         steps = [
             Step(one, found[one.written.memory], expression_of(one.label, self._program.values))
             for one in self._assignments
         ]
         device = self.context.device
-        named = f"rank {rank} of {device.grid.ranks}" if isinstance(device, MeshDevice) else ""
-        return Trace(self.name, steps, before, found, named)
+        ranks = device.grid.ranks if isinstance(device, MeshDevice) else 1
+        return Trace(self.name, steps, before, found, ranks)
 
-    def _values_of(self, labels: Iterable[str], rank: int | None = None) -> dict[str, NDArray[Any]]:
-        """The values of memory; of what ranks have apart those of one, by default of the first."""
-        return {label: self._value_of(self._nodes[label].memory, rank) for label in labels}
+    def _values_of(self, labels: Iterable[str]) -> dict[str, Seen]:
+        """The values of memory, each once, in order: all ranks of a mesh take part."""
+        return {label: _seen(self._nodes[label].memory) for label in dict.fromkeys(labels)}
 
-    def _value_of(self, memory: Memory, rank: int | None) -> NDArray[Any]:
-        if rank is None or not isinstance(memory, MeshMemory) or memory.splits or memory.stages:
-            return memory.read()
-        parts = memory.parts
-        return parts[self._ranks.index(rank)].read() if parts else memory.read()
+
+def _seen(memory: Memory) -> Seen:
+    if not isinstance(memory, MeshMemory):
+        return Seen(memory.read())
+    ranks, value = memory.read_apart()
+    return Seen(value, ranks)

@@ -43,10 +43,11 @@ class Partition:
             message = f'the placements over "{mesh}" cannot be: this needs whole what is split in memory'
             raise OcannlError(at_line(op, message)) from None
 
-    def rewrite(self, placements: Placements) -> None:
-        """Makes the routine that of one rank."""
+    def rewrite(self, placements: Placements, *, notes: bool = False) -> None:
+        """Makes the routine that of one rank; with `notes`, notes the splits of all values."""
         names = frozenset((*self.routine.ranges, self.rank[0]))
-        Rewriting(self.program, placements, names).run()
+        noted = self.routine.mesh_sizes if notes else None
+        Rewriting(self.program, placements, names, noted).run()
         self.routine.properties["indices"] = IndicesAttr((*self.routine.indices.data, self.rank))
 
 
@@ -54,10 +55,12 @@ class Partition:
 class PartitionPass(ModulePass):
     """Partitions programs over a mesh (SPMD partitioning, as in GSPMD by Xu et al., 2021): infers how each
     value is split from what the program says of some, makes each operation that of one rank, and adds
-    collectives where values move. One mesh axis after another; microbatches are one in time.
+    collectives where values move. One mesh axis after another; microbatches are one in time. With `notes`, it
+    notes the splits of all values beside the text.
     """
 
     name = "partition"
+    notes: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for routine in op.body.block.ops:
@@ -69,4 +72,4 @@ class PartitionPass(ModulePass):
                         if mesh == MICROBATCH:
                             keep_memory_whole(routine, ranks)
                         partition = Partition(routine, mesh, ranks)
-                        partition.rewrite(partition.solve())
+                        partition.rewrite(partition.solve(), notes=self.notes)

@@ -26,6 +26,7 @@ from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.tensor_type import refine_type, tensor_type
 from ocannl.passes.analysis.infer_placements.problem import Placements, Split
 from ocannl.passes.texpr.partition.divide import Divider, local_space, moved_maps
+from ocannl.passes.texpr.partition.noted_splits import note_splits
 from ocannl.passes.texpr.partition.program import FREE, Program, placement_of
 from ocannl.passes.texpr.partition.scans import ScanCut
 from ocannl.passes.texpr.partition.versions import Versions
@@ -33,10 +34,18 @@ from ocannl.passes.texpr.partition.ways import Cut
 
 
 class Rewriting:
-    """Rewrites a block, with placements of its values; `taken` are the names of static indices."""
+    """Rewrites a block, with placements of its values; `taken` are the names of static indices, `noted` the
+    sizes of the mesh where the splits of all values are noted.
+    """
 
-    def __init__(self, program: Program, placements: Placements, taken: frozenset[str]) -> None:
-        self.program, self.placements, self.taken = program, placements, taken
+    def __init__(
+        self,
+        program: Program,
+        placements: Placements,
+        taken: frozenset[str],
+        noted: Mapping[str, int] | None = None,
+    ) -> None:
+        self.program, self.placements, self.taken, self.noted = program, placements, taken, noted
         self.cuts: Mapping[Operation, Cut] = {
             op: next(cut for cut in program.cuts[op] if cut.way is way)
             for op, way in zip(program.ops, placements.ways, strict=True)
@@ -57,11 +66,13 @@ class Rewriting:
         for op in ops:
             if isinstance(op, FREE) and op.result.first_use is None:
                 Rewriter.erase_op(op)
+        if self.noted is not None:
+            note_splits(self.versions, self.noted)
 
     def _place_argument(self, argument: SSAValue, split: Split) -> None:
         self.versions.types[argument] = tensor_type(argument)
         refine_type(argument, self.versions.local_type(argument, split))
-        self.versions.known[argument, split] = argument
+        self.versions.add(argument, split, argument)
         self.versions.splits[argument] = split
 
     def _split(self, value: SSAValue) -> Split:
@@ -98,7 +109,7 @@ class Rewriting:
             op.operands = [self.versions.kept(op.source)]
         refine_type(op.result, self.versions.local_type(op.result, split))
         self._note(op, op.result, split)
-        self.versions.known[op.result, split] = op.result
+        self.versions.add(op.result, split, op.result)
         self.versions.splits[op.result] = split
 
     def _note_split(self, value: SSAValue, split: Split) -> None:
@@ -147,7 +158,7 @@ class Rewriting:
     def _scan(self, op: ScanOp, cut: Cut) -> None:
         """Rewrites the body of a scan that is divided."""
         if isinstance(cut, ScanCut):
-            Rewriting(cut.body, cut.placements, self.taken | {op.index}).run()
+            Rewriting(cut.body, cut.placements, self.taken | {op.index}, self.noted).run()
 
     def _yield(self, op: YieldOp) -> None:
         """Carries are as the next iteration needs them, stacked values as they are."""

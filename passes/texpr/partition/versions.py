@@ -24,6 +24,15 @@ from ocannl.passes.texpr.partition.program import FREE
 from ocannl.passes.texpr.partition.ways import Dividing
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A value in a split, and what has it so."""
+
+    value: SSAValue
+    split: Split
+    made: SSAValue
+
+
 @dataclass
 class Versions:
     """The versions of values by split, made where they are first needed, each once.
@@ -44,6 +53,14 @@ class Versions:
         default_factory=dict[tuple[SSAValue, Split], SSAValue]
     )
     splits: dict[SSAValue, Split] = field(default_factory=dict[SSAValue, Split])
+    forms: list[Form] = field(default_factory=list[Form])
+    """All versions, of weights that are gathered several times too."""
+
+    def add(self, value: SSAValue, split: Split, made: SSAValue) -> SSAValue:
+        """Notes the version of a value in a split."""
+        self.known[value, split] = made
+        self.forms.append(Form(value, split, made))
+        return made
 
     def local_type(self, value: SSAValue, split: Split) -> TensorType:
         type = self.types[value]
@@ -54,29 +71,29 @@ class Versions:
 
     def define(self, value: SSAValue, made: SSAValue, given: Split, split: Split, accum: str) -> None:
         """Notes what an operation gives of a value, and moves that to how the value is split."""
-        self.known[value, given] = made
+        self.add(value, given, made)
         self.splits[value] = split
         if split != given:
             hint = value.name_hint
             moved = self._moved(value, given, split, accum)
             if hint is not None:
                 made.name_hint, moved.name_hint = f"{hint}_part", hint
-            self.known[value, split] = moved
+            self.add(value, split, moved)
 
     def of(self, value: SSAValue, split: Split) -> SSAValue:
         """A value in a split."""
-        key = value, split
-        if key not in self.known:
-            owner = value.owner
-            if isinstance(owner, FREE):
-                self.known[key] = value if split < 0 else self._own_part(owner, split)
-            else:
-                made = self._moved(value, self.splits[value], split, "add")
-                made.name_hint = value.name_hint and f"{value.name_hint}_{'whole' if split < 0 else 'part'}"
-                if value in self.weights and split == WHOLE:
-                    return made
-                self.known[key] = made
-        return self.known[key]
+        known = self.known.get((value, split))
+        if known is not None:
+            return known
+        owner = value.owner
+        if isinstance(owner, FREE):
+            return self.add(value, split, value if split < 0 else self._own_part(owner, split))
+        made = self._moved(value, self.splits[value], split, "add")
+        made.name_hint = value.name_hint and f"{value.name_hint}_{'whole' if split < 0 else 'part'}"
+        self.add(value, split, made)
+        if value in self.weights and split == WHOLE:
+            self.known.pop((value, split))
+        return made
 
     def operands(self, values: Iterable[SSAValue], needs: Iterable[Split]) -> list[SSAValue]:
         """The operands of an operation in the splits that it needs."""
@@ -101,7 +118,7 @@ class Versions:
         self._after(owner, made)
         hint = known.name_hint
         made.result.name_hint, known.name_hint = hint, hint and f"{hint}_moved"
-        self.known[value, split] = made.result
+        self.add(value, split, made.result)
         return made
 
     def _own_part(self, op: FREE, split: Split) -> SSAValue:

@@ -40,7 +40,7 @@ def test_values_of_all_iterations(ctx: oc.Context):
     of_new = next(step.assignment for step in trace.steps if step.assignment.label == "new at t")
     assert of_new.operands == ("inner at t",)
     carried = next(kept for step in trace.steps for kept in step.assignment.read if kept.label == "h0 at t")
-    np.testing.assert_allclose(trace.after[carried.memory], states[:-1], rtol=1e-12)
+    np.testing.assert_allclose(trace.after[carried.memory].value, states[:-1], rtol=1e-12)
 
 
 def test_the_iteration_of_a_nan():
