@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-import itertools
+from contextvars import ContextVar
+from itertools import count
 
 from ocannl.program.arguments.checks import integer
 
 
 class Seed:
-    """The present seed, and the number of the next call of random numbers in eager mode."""
+    """A seed, and the numbers of the calls of random numbers in eager mode since it was set."""
 
-    now = 1
-    calls = itertools.count()
+    last: Seed
+    """The one that was set last, wherever that was."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+        self.calls = count()
+
+    @staticmethod
+    def now() -> Seed:
+        """That of this thread or task of asyncio, if one was set there, else the last one."""
+        return _own.get() or Seed.last
+
+
+Seed.last = Seed(1)
+_own: ContextVar[Seed | None] = ContextVar("seed", default=None)
 
 
 def seed(value: int) -> None:
     """Sets the seed of parameters that functions and eager mode initialize, and of eager mode's random
     numbers, which begin anew. At first it is 1.
+
+    It holds for this thread or task of asyncio, whatever others set, and where none was set.
     """
-    Seed.now = integer(value, "a seed", least=None)
-    Seed.calls = itertools.count()
+    Seed.last = Seed(integer(value, "a seed", least=None))
+    _own.set(Seed.last)
 
 
 def default_seed() -> int:
-    """The seed that was set last."""
-    return Seed.now
+    """The present seed."""
+    return Seed.now().value

@@ -135,7 +135,7 @@ def _numbered(counter: TensorLike) -> Tensor:
     found again.
     """
     given: Any = counter
-    number = (next(Seed.calls) << 32) + int(given) % 2**32
+    number = (next(Seed.now().calls) << 32) + int(given) % 2**32
     return _counted(number)
 
 
