@@ -124,8 +124,12 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 
 # The passes of all GPUs. Few elements search in parallel, in the kernel that uses what they find.
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**24),))
-# To compute an exponential takes no longer than to store and load it where no cache holds the results.
-RECOMPUTING = WithOptions(InlineNodesPass, (("large", 2**28),))
+# To compute an exponential takes no longer than to store and load it where no cache holds the results. Tensor
+# cores multiply numbers of 16 bits, and warpgroups those of 8.
+LARGE = ("large", 2**28)
+RECOMPUTING = WithOptions(InlineNodesPass, (LARGE,))
+OF_HALVES = WithOptions(InlineNodesPass, (LARGE, ("factor_bits", 16)))
+OF_QUARTERS = WithOptions(InlineNodesPass, (LARGE, ("factor_bits", 8)))
 OF_GPUS: dict[type[ModulePass], PipelinePass] = {
     IndexByComparisonPass: SEARCHING,
     InlineNodesPass: RECOMPUTING,
@@ -140,26 +144,26 @@ ON_METAL_GPU: tuple[PipelinePass, ...] = (
 # Those of NVIDIA, whose shared memory holds blocks of attention, and which have approximate instructions. The
 # passes look for functions, which expand-math replaces.
 ON_GPU: tuple[PipelinePass, ...] = (
-    *ON_METAL_GPU[: ON_METAL_GPU.index(ExpandMathPass)],
+    *(OF_HALVES if p is RECOMPUTING else p for p in ON_METAL_GPU[: ON_METAL_GPU.index(ExpandMathPass)]),
     WithOptions(OnlineSoftmaxPass, (("kernels", True),)),
     ApproximateRoundedPass,
     *ON_METAL_GPU[ON_METAL_GPU.index(ExpandMathPass) :],
 )
 
-ON_HOPPER_GPU: tuple[PipelinePass, ...] = tuple(
-    WithOptions(OnlineSoftmaxPass, (("kernels", True), ("warpgroups", True)))
-    if p.name == OnlineSoftmaxPass.name
-    else p
-    for p in ON_GPU
-)
+OF_HOPPER: dict[str, PipelinePass] = {
+    OnlineSoftmaxPass.name: WithOptions(OnlineSoftmaxPass, (("kernels", True), ("warpgroups", True))),
+    InlineNodesPass.name: OF_QUARTERS,
+}
 
-# There, factors of products of TF32 lie along the sum.
-TF32_ON_HOPPER_GPU: tuple[PipelinePass, ...] = (
-    *ON_HOPPER_GPU[: ON_HOPPER_GPU.index(SplitKPass)],
-    TurnFactorsPass,
-    WithOptions(SplitKPass, (("tf32", True),)),
-    *ON_HOPPER_GPU[ON_HOPPER_GPU.index(SplitKPass) + 1 :],
-)
+
+def on_hopper(tf32: bool) -> tuple[PipelinePass, ...]:
+    """The passes for Hopper, where factors of 8 bits, and of TF32, lie along the sum."""
+    options = (("tf32", tf32),)
+    split = WithOptions(SplitKPass, (*options, ("warpgroups", True)))
+    before, after = ON_GPU[: ON_GPU.index(SplitKPass)], ON_GPU[ON_GPU.index(SplitKPass) + 1 :]
+    passes = (*before, WithOptions(TurnFactorsPass, options), split, *after)
+    return tuple(OF_HOPPER.get(p.name, p) for p in passes)
+
 
 ON_CPU: tuple[PipelinePass, ...] = (
     *SHARED[: SHARED.index(ExpandMathPass)],
@@ -186,9 +190,9 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "c": tuple(p for p in ON_CPU if p is not ExpandMathPass),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
-    "gpu-sm_90a": (*ON_HOPPER_GPU, WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
+    "gpu-sm_90a": (*on_hopper(tf32=False), WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
     "gpu-sm_90a-tf32": (
-        *TF32_ON_HOPPER_GPU,
+        *on_hopper(tf32=True),
         WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER)),
     ),
     "metal": (

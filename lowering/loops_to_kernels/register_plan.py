@@ -24,9 +24,9 @@ from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
-from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, is_sum_of_products
+from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.patterns.contractions import Contraction, find_contraction
+from ocannl.passes.analysis.patterns.contractions import Contraction, find_contraction, is_sum_of_products
 
 # The warps of a block at most, and the registers that a thread may have for sums and scores.
 WARPS, REGISTERS = 8, 144

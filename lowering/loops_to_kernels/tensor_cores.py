@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -27,7 +26,12 @@ from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached
 from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
-from ocannl.passes.analysis.patterns.contractions import Contraction, tile_count, tile_work
+from ocannl.passes.analysis.patterns.contractions import (
+    Contraction,
+    is_sum_of_products,
+    tile_count,
+    tile_work,
+)
 
 # Stages of the software pipeline at most, and bytes of a tile along the reduction, the preferred first.
 STAGES, DEPTH_BYTES = 3, (128, 64)
@@ -103,21 +107,6 @@ def fits_warpgroups(found: Contraction, options: KernelOptions) -> bool:
 def is_deep(found: Contraction) -> bool:
     """Whether a sum fills a row of a swizzled array."""
     return dict(found.reduce.space.data)[found.k] * element_bytes(found.left.node) >= SWIZZLED_BYTES
-
-
-def is_sum_of_products(found: Contraction) -> bool:
-    """Whether a contraction adds up products of its operands, as they are or widened."""
-    product = found.reduce.yielded.owner
-    if found.reduce.accum.data != "add" or not isinstance(product, arith.MulfOp):
-        return False
-    return {loaded(operand) for operand in product.operands} == {found.left, found.right}
-
-
-def loaded(value: SSAValue) -> Operation | None:
-    """The load that a value comes from, directly or through a widening conversion."""
-    if isinstance(value.owner, arith.ExtFOp):
-        value = value.owner.input
-    return value.owner if isinstance(value.owner, LoadOp) else None
 
 
 def tensor_core_contraction(nest: NestOp, found: Contraction, options: KernelOptions) -> LaunchOp:

@@ -25,5 +25,7 @@ def _pass(found: type[ModulePass]) -> Callable[[], type[ModulePass]]:
 
 OCANNL_UNIVERSE = Universe(
     all_dialects={d.name: _dialect(d) for d in (TEXPR, ASSIGN, LOOPS, KERNEL)},
-    all_passes={p.name: _pass(p) for passes in PIPELINES.values() for p in passes if isinstance(p, type)},
+    all_passes={
+        p.name: _pass(p if isinstance(p, type) else p.made) for passes in PIPELINES.values() for p in passes
+    },
 )

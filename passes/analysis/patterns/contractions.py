@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
+from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
@@ -101,6 +102,21 @@ def stands_alone(reduce: ReduceOp) -> bool:
             if not isinstance(op, LoadOp) and owner not in inside and not isinstance(owner, arith.ConstantOp):
                 return False
     return True
+
+
+def is_sum_of_products(found: Contraction) -> bool:
+    """Whether a contraction adds up products of its operands, as they are or widened."""
+    product = found.reduce.yielded.owner
+    if found.reduce.accum.data != "add" or not isinstance(product, arith.MulfOp):
+        return False
+    return {loaded(operand) for operand in product.operands} == {found.left, found.right}
+
+
+def loaded(value: SSAValue) -> LoadOp | None:
+    """The load that a value comes from, directly or through a widening conversion."""
+    if isinstance(value.owner, arith.ExtFOp):
+        value = value.owner.input
+    return value.owner if isinstance(value.owner, LoadOp) else None
 
 
 def row_variables(nest: NestOp, found: Contraction) -> Space:

@@ -32,6 +32,7 @@ from ocannl.passes.analysis.nests import (
     with_reduced,
 )
 from ocannl.passes.analysis.values.slices import slice_in
+from ocannl.passes.loops.inline_nodes.factors import widened_factors
 from ocannl.passes.loops.inline_nodes.readers import LoadSite, mark_batches, versions_of
 from ocannl.passes.loops.inline_nodes.worth import Producer, is_to_be_virtual, is_worthwhile, why_inlined
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
@@ -55,8 +56,8 @@ def check_virtual(func: FuncOp) -> None:
 class Inliner:
     """Visits the nests of a function in order, with the producer of the present content of each node."""
 
-    def __init__(self, func: FuncOp, large: int) -> None:
-        self.func, self.large = func, large
+    def __init__(self, func: FuncOp, large: int, factor_bits: int) -> None:
+        self.func, self.large, self.factor_bits = func, large, factor_bits
         self.versions = versions_of(func)
         if large:
             mark_batches(self.versions)
@@ -98,7 +99,8 @@ class Inliner:
         body = operations(nest.body.block)
         if not any(isinstance(op, LoadOp) and op.node in self.definitions for op in body):
             return
-        rewriter = NestInliner(self.func, nest, self.inlined, self.large)
+        factors = widened_factors(nest, self.definitions, self.factor_bits)
+        rewriter = NestInliner(self.func, nest, self.inlined, self.large, factors)
         stored: set[SSAValue] = set()
         for op in body:
             if isinstance(op, StoreOp):
@@ -118,8 +120,10 @@ class Inliner:
 class NestInliner:
     """Replaces loads of one nest by the computations of their values, and adds their nodes to `inlined`."""
 
-    def __init__(self, func: FuncOp, nest: NestOp, inlined: dict[SSAValue, str], large: int) -> None:
-        self.func, self.large = func, large
+    def __init__(
+        self, func: FuncOp, nest: NestOp, inlined: dict[SSAValue, str], large: int, factors: set[SSAValue]
+    ) -> None:
+        self.func, self.large, self.factors = func, large, factors
         self.nest = nest
         self.inlined = inlined
         self.stored = stores_by_node(nest)
@@ -135,9 +139,10 @@ class NestInliner:
             return
         site = LoadSite.of(load, self.nest)
         variables = definition.variables_at(load.indices.data)
-        if not is_worthwhile(definition, site, self.nest, self.large) or not self._is_safe(
-            definition, variables
-        ):
+        is_factor = load.node in self.factors
+        if not is_factor and not is_worthwhile(definition, site, self.nest, self.large):
+            return
+        if not self._is_safe(definition, variables):
             return
         block = site.anchor.parent
         assert block is not None
@@ -146,7 +151,8 @@ class NestInliner:
             self.known[key] = self._compute(definition, variables, site.anchor, block)
         load.result.replace_all_uses_with(self.known[key])
         inherit(self.known[key], load)
-        self.inlined[load.node] = f"computed where it is used: {why_inlined(definition)}"
+        why = "tensor cores multiply what is widened" if is_factor else why_inlined(definition)
+        self.inlined[load.node] = f"computed where it is used: {why}"
         Rewriter.erase_op(load)
 
     def _is_safe(self, definition: Producer, variables: dict[str, Linear]) -> bool:
@@ -197,17 +203,20 @@ class InlineNodesPass(ModulePass):
     Attributes:
         large: functions of one array are computed by all readers, where as many bytes would be stored, but
             weights of attention, which `online-softmax` looks for; 0 for never.
+        factor_bits: products of factors that are both widened from one type, of so many bits at least, are of
+            that type; 0 for none.
     """
 
     name = "inline-nodes"
     large: int = 0
+    factor_bits: int = 0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):
             for nest in nests(func):
                 drop_unit_variables(nest)
             remove_dead_stores(func)
-            inliner = Inliner(func, self.large)
+            inliner = Inliner(func, self.large, self.factor_bits)
             inliner.run()
             remove_dead_stores(func)
             mark_virtual(func, inliner.inlined)

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    FixedBitwidthType,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    MemRefType,
-    ModuleOp,
-)
+from xdsl.dialects.builtin import FixedBitwidthType, Float32Type, Float64Type, MemRefType, ModuleOp, f32
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -24,6 +16,7 @@ from ocannl.dialects.index.linear import Linear, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import (
+    BANK_BYTES,
     BYTES_A_CYCLE,
     CONCURRENT_BLOCKS,
     HALF_BYTES,
@@ -32,6 +25,7 @@ from ocannl.dialects.kernel.gpu import (
     PROCESSORS,
 )
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import functions, names_in, nodes, operations, points, single_nests
 from ocannl.passes.analysis.patterns.contractions import (
@@ -73,12 +67,15 @@ class Split:
     parts: int
 
 
-def choose_split(nest: NestOp, tensor_cores: bool, tf32: bool = False) -> Split | None:
-    """The split of a nest that is estimated to be faster, if there is one."""
+def choose_split(nest: NestOp, tensor_bytes: Collection[int]) -> Split | None:
+    """The split of a nest that is estimated to be faster, if there is one.
+
+    Tensor cores multiply numbers of so many bytes.
+    """
     found = find_contraction(nest)
     if found is not None:
-        bytes = tensor_bytes(found) if tensor_cores else 0
-        return split_contraction(nest, found, bytes if bytes == HALF_BYTES or tf32 else 0)
+        bytes = factor_bytes(found)
+        return split_contraction(nest, found, bytes if bytes in tensor_bytes else 0)
     reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
     return None if nest.clashing else next(filter(None, (split_rows(nest, op) for op in reduces)), None)
 
@@ -144,10 +141,11 @@ def is_optimizer_step(nest: NestOp) -> bool:
     return is_update and len(ops) >= LONG_FORMULA
 
 
-def tensor_bytes(found: Contraction) -> int:
-    """The bytes of the numbers that tensor cores multiply: those of 16 bits of one type, and of f32."""
-    types = {type(element_type(load.node)) for load in (found.left, found.right)}
-    return element_bytes(found.left.node) if types in ({BFloat16Type}, {Float16Type}, {Float32Type}) else 0
+def factor_bytes(found: Contraction) -> int:
+    """The bytes of both factors' numbers, if these are floats of one type of up to 32 bits; else 0."""
+    left, right = (element_type(load.node) for load in (found.left, found.right))
+    is_one = left == right and (left == f32 or small_format(left) is not None)
+    return element_bytes(found.left.node) if is_one else 0
 
 
 def splits(nest: NestOp, found: Contraction) -> Iterator[Split]:
@@ -243,6 +241,7 @@ class SplitKPass(ModulePass):
 
     Attributes:
         tf32: those of f32 are, too.
+        warpgroups: those of floats of 8 bits are, too.
         tensor_cores: products of 16-bit floats are on tensor cores. What follows such a sum has a nest of its
             own if it is long, as that of an optimizer: nothing would be multiplied meanwhile, and it needs
             more registers than there are.
@@ -251,11 +250,18 @@ class SplitKPass(ModulePass):
     name = "split-k"
     tensor_cores: bool = True
     tf32: bool = False
+    warpgroups: bool = False
+
+    @property
+    def tensor_bytes(self) -> set[int]:
+        """The bytes of the numbers that tensor cores multiply."""
+        multiplied = {HALF_BYTES: self.tensor_cores, BANK_BYTES: self.tf32, 1: self.warpgroups}
+        return {bytes for bytes, is_multiplied in multiplied.items() if is_multiplied}
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in functions(op):
             labels = Names({node.label.data for node in nodes(func)})
             for nest in single_nests(func):
-                split = choose_split(nest, self.tensor_cores, self.tf32)
+                split = choose_split(nest, self.tensor_bytes)
                 if split is not None and isinstance(split.reduce.result.type, Float32Type | Float64Type):
                     split_sum(func, nest, split, labels)

@@ -1,4 +1,5 @@
-// RUN: ocannl-opt %s -p turn-factors | filecheck %s
+// RUN: ocannl-opt %s -p 'turn-factors{tf32=true}' | filecheck %s
+// RUN: ocannl-opt %s -p turn-factors | filecheck %s --check-prefix=EXACT
 
 // Neither factor lies along the sum: the smaller one is copied.
 loops.func @neither {
@@ -24,6 +25,10 @@ loops.func @neither {
 // CHECK:         loops.nest "w" (o = 3072, i = 768) {
 // CHECK:           loops.load %g[a, b, o]
 // CHECK-NEXT:      loops.load [[TURNED]][a, i, b]
+
+// EXACT-LABEL: loops.func @neither {
+// EXACT:           loops.load %g[a, b, o]
+// EXACT-NEXT:      loops.load %x[a, b, i]
 
 // One does: a matrix that is small beside the product is copied, one that is not stays.
 loops.func @one {
@@ -77,3 +82,28 @@ loops.func @none {
 
 // CHECK-LABEL: loops.func @none {
 // CHECK-NOT:     turned
+
+// Of 8 bits both are copied where they do not lie along the sum.
+loops.func @quarters {
+  %x = assign.node "x" constant because "data" : memref<2048x1024xf8E4M3FN>
+  %w = assign.node "w" constant because "data" : memref<2048x1024xf8E4M3FN>
+  %y = assign.node "y" on_device because "computed by forward" : memref<1024x1024xf32>
+  loops.nest "y" (b = 1024, o = 1024) {
+    %0 = loops.reduce add (i = 2048) : f32 {
+      %1 = loops.load %x[i, b]
+      %2 = arith.extf %1 : f8E4M3FN to f32
+      %3 = loops.load %w[i, o]
+      %4 = arith.extf %3 : f8E4M3FN to f32
+      %5 = arith.mulf %2, %4 : f32
+      loops.yield %5
+    }
+    loops.store %0, %y[b, o]
+  }
+}
+
+// CHECK-LABEL: loops.func @quarters {
+// EXACT-LABEL: loops.func @quarters {
+// EXACT:         [[X:%.*]] = assign.node "x.turned" local because "along the sum of y" : memref<1024x2048xf8E4M3FN>
+// EXACT:         [[W:%.*]] = assign.node "w.turned" local because "along the sum of y" : memref<1024x2048xf8E4M3FN>
+// EXACT:         loops.load [[X]][b, i]
+// EXACT:         loops.load [[W]][o, i]

@@ -1,4 +1,4 @@
-"""Products of TF32 of which no factor lies along the sum: one is copied, and warpgroups multiply."""
+"""Products of which no factor lies along the sum: one is copied, both of 8 bits, and warpgroups multiply."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ROWS, COLUMNS = 64, 64
 SUMS = {"b": (2048,), "bb": (2, 96)}
 
 
-def run(ctx: oc.Context, axes: str) -> oc.Routine:
+def run(ctx: oc.Context, axes: str, dtype: type[np.generic] = np.float32) -> oc.Routine:
     x, g = (
-        oc.data(numbers(*SUMS[axes], size, seed=seed), axes=f"{axes}o", label=label)
+        oc.data(numbers(*SUMS[axes], size, seed=seed).astype(dtype), axes=f"{axes}o", label=label)
         for seed, (label, size) in enumerate((("x", COLUMNS), ("g", ROWS)))
     )
     batch = "ab"[: len(axes)]
-    w = oc.einsum(f"{batch}|i; {batch}|o => o|i", x, g)
+    w = oc.einsum(f"{batch}|i; {batch}|o => o|i", *(oc.cast(t, np.float32) for t in (x, g)))
     step = ctx.compile(oc.forward(w), name="step")
     step()
-    exact = np.einsum(f"{batch}i,{batch}o->oi", np.asarray(ctx[x]), np.asarray(ctx[g]))
+    exact = np.einsum(f"{batch}i,{batch}o->oi", *(np.asarray(ctx[t]).astype(np.float32) for t in (x, g)))
     np.testing.assert_allclose(ctx[w], exact, rtol=0, atol=1e-3 * np.abs(exact).max())
     return step
 
@@ -51,6 +51,13 @@ def test_emulated(axes: str):
     # Copies of what was turned round, those of the other factor are made by threads.
     assert "kernel.copy bulk" in text
     assert "wgmma.mma_async" in step.ptx()
+
+
+@pytest.mark.exhaustive
+def test_factors_of_8_bits():
+    step = run(oc.Context.emulated_gpu(arch="sm_90a", check=True), "b", oc.float8_e4m3fn)
+    assert step.ir("kernels").count(".turned") == 4
+    assert ".e4m3.e4m3" in step.ptx()
 
 
 @pytest.mark.exhaustive
