@@ -214,7 +214,7 @@ def multiply(
     products of the same shape.
     """
     lines, operands, count = [FENCE], list[str](), len(sums)
-    start = [] if adds_apart(found.product) else sums
+    start = list[str]() if adds_apart(found.product) else sums
     for step in range(found.steps):
         place = count + len(start) + len(operands)
         if found.left is None:
