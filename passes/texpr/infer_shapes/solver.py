@@ -96,13 +96,19 @@ class Solver:
         return Shape(self.row(shape.batch), self.row(shape.input), self.row(shape.output))
 
     def origins(self, shape: Shape) -> Iterator[object]:
-        """The origins of constraints on the variables that a shape was written with."""
+        """The origins of constraints on the variables that a shape was written with, and on those that these
+        turned out to be.
+        """
         store = self._store
         for row in shape:
-            if row.var is not None:
+            while row.var is not None:
+                yield from (rule.origin for rule in store.row_rules(row.var))
                 bound = store.row_bindings.get(row.var.id)
-                rules = [*store.row_rules(row.var), *([] if bound is None else [bound.rule])]
-                yield from (rule.origin for rule in rules)
+                if bound is None:
+                    break
+                yield bound.rule.origin
+                inner = bound.value
+                row = Row((*row.leading, *inner.leading), inner.var, (*inner.trailing, *row.trailing))
             for axis in row.axes:
                 if isinstance(axis, DimVar):
                     found = [table.get(axis.id) for table in (store.dim_bindings, store.lower)]

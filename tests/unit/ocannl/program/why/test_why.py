@@ -83,6 +83,16 @@ def test_dtypes_and_names():
     assert oc.why((x + 1.0).named("more"), "name").answer == "`more` has the name that it was given"
 
 
+def test_the_use_of_a_product_that_also_reduces_it():
+    """The rows of the weight, of the product, and of its maximum are one variable, that of the weight."""
+    w = oc.param("w")
+    y = w @ oc.data(np.zeros((6, 3)), label="x")
+    loss = oc.data(np.zeros((6, 10)), label="t") * (y - oc.einmax("...|...d => ...|...0", y))
+    oc.infer(loss)
+    assert oc.why(w.shape).answer == "`w` has the shape 3->10"
+    assert [line.text for line in oc.why(w.shape).lines][-1] == "data `t`: 6|10"
+
+
 def test_expressions_that_are_gone():
     w = oc.param("w", output=2)
     y = w @ oc.data(np.zeros((10, 3)), label="x")
