@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.models.encoder import attention, feed, is_for, norm_of
-from ocannl.models.model import Config, batch_of_ids, setting
+from ocannl.models.encoder import attention, feed, is_for, norm_of, seen_by_all
+from ocannl.models.model import Array, Config, batch_of_ids, setting
 from ocannl.models.parts import activation
 from ocannl.nn.transformers.kv_cache import places
 
+# What the first files call the weights of norms.
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 LEFT_OUT = r"(cls\.predictions\.decoder|cls\.seq_relationship|pooler)\..*|.*position_ids"
 
 
@@ -39,7 +41,7 @@ def bert(config: Config) -> Callable[..., oc.Tensor]:
         types = ids * 0 if types is None else batch_of_ids(types)
         x = words(ids) + positions(places(0, ids.shape.array[-1])) + segments(types)
         x = norm(x)
-        seen = None if mask is None else oc.einsum("b, t | => b, 0 | t -> ", batch_of_ids(mask))
+        seen = seen_by_all(mask)
         for each in layers:
             x = each(x, seen)
         return x if head is None else head(x)
@@ -70,3 +72,9 @@ def predictions(config: Config, words: oc.Block[..., oc.Tensor]) -> nn.Layer:
         with oc.scope("transform"):
             dense, norm = nn.linear(in_dim=width, out_dim=width, label="dense"), norm_of(config, "LayerNorm")
     return lambda x: table @ norm(act(dense(x))) + bias
+
+
+def bert_weights(config: Config, name: str, array: Array) -> dict[str, Array]:
+    """An array of the file by the name of its parameter."""
+    stem, part, last = name.rpartition("LayerNorm.")
+    return {stem + OLD_NAMES.get(part + last, part + last): array}

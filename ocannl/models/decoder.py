@@ -25,7 +25,6 @@ class Design:
         score_scale: the factor of scores, by default 1 / sqrt(features of a head).
         score_cap: what scores are capped by, `final_cap` what the scores of ids are.
         feed: the feed-forward block of a layer by its number, in place of a gated one.
-        tied: whether the embedding gives the scores where the configuration does not say.
     """
 
     norm: Callable[..., nn.Layer] = nn.rms_norm
@@ -39,7 +38,6 @@ class Design:
     score_cap: float | None = None
     final_cap: float | None = None
     feed: Callable[[Config, int], nn.Layer] | None = None
-    tied: bool = False
 
 
 def decoder(config: Config, design: Design, windows: list[int | None]) -> Callable[..., oc.Tensor]:
@@ -57,7 +55,7 @@ def decoder(config: Config, design: Design, windows: list[int | None]) -> Callab
         for number, window in enumerate(windows)
     ]
     norm = norm_of(config, design, "norm")
-    head = head_of(config, embed, width, tied=design.tied)
+    head = head_of(config, embed, width)
 
     def model(ids: oc.TensorLike, cache: nn.KVCache | None = None, at: oc.Tensor | None = None) -> oc.Tensor:
         ids = batch_of_ids(ids)

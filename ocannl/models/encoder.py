@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.models.model import Config, setting
+from ocannl.models.model import Array, Config, batch_of_ids, setting
 from ocannl.models.parts import activation
 
 
@@ -39,6 +39,11 @@ def feed(config: Config) -> nn.Layer:
         out = nn.linear(in_dim=inner, out_dim=width, label="dense")
     act = activation(config, "hidden_act")
     return lambda x: out(act(into(x)))
+
+
+def seen_by_all(mask: oc.TensorLike | Array | None) -> oc.Tensor | None:
+    """The mask of attention, b, 0 | t -> , for one of ids: batch, position | , 0 where there is padding."""
+    return None if mask is None else oc.einsum("b, t | => b, 0 | t -> ", batch_of_ids(mask))
 
 
 def norm_of(config: Config, label: str) -> nn.Layer:

@@ -30,7 +30,7 @@ def gemma2(config: Config) -> Callable[..., oc.Tensor]:
     design = replace(
         _design(config),
         sandwich=True,
-        score_scale=setting(config, "query_pre_attn_scalar", 256) ** -0.5,
+        score_scale=setting(config, "query_pre_attn_scalar") ** -0.5,
         score_cap=config.get("attn_logit_softcapping"),
         final_cap=config.get("final_logit_softcapping"),
     )
@@ -43,7 +43,7 @@ def gemma3(config: Config) -> Callable[..., oc.Tensor]:
         _design(config),
         sandwich=True,
         normed_heads=True,
-        score_scale=setting(config, "query_pre_attn_scalar", 256) ** -0.5,
+        score_scale=setting(config, "query_pre_attn_scalar") ** -0.5,
         score_cap=config.get("attn_logit_softcapping"),
         final_cap=config.get("final_logit_softcapping"),
     )
@@ -53,4 +53,4 @@ def gemma3(config: Config) -> Callable[..., oc.Tensor]:
 
 def _design(config: Config) -> Design:
     scale, bias = math.sqrt(setting(config, "hidden_size")), bool(config.get("attention_bias"))
-    return Design(norm=norm, embedding_scale=scale, tied=True, qkv_bias=bias, out_bias=bias)
+    return Design(norm=norm, embedding_scale=scale, qkv_bias=bias, out_bias=bias)

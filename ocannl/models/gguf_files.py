@@ -107,9 +107,7 @@ def read_gguf(path: Path) -> GgufModel:
     if "rope_freqs.weight" in tensors or field(f"{kind}.rope.scaling.type") not in (None, "none"):
         raise oc.OcannlError(f"{path} scales rotary positions, which is read from a config.json only")
     config |= {"model_type": kind, "vocab_size": tensors["token_embd.weight"].shape[0]}
-    config |= {"tie_word_embeddings": "output.weight" not in tensors, "hidden_act": "silu"}
-    if kind == "gpt2":
-        config["activation_function"] = "gelu_new"
+    config |= {"tie_word_embeddings": "output.weight" not in tensors}
     if kind == "llama":
         tensors = {name: _llama_order(config, name, tensor) for name, tensor in tensors.items()}
     return GgufModel(config, tensors)

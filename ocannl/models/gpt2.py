@@ -18,10 +18,7 @@ def gpt2(config: Config) -> Callable[..., oc.Tensor]:
     wte = nn.embedding(num=vocabulary, dim=width, label="wte")
     wpe = nn.embedding(num=positions, dim=width, label="wpe")
     layers = [layer(config, width, epsilon, number) for number in range(count)]
-    norm, head = (
-        nn.layer_norm(dim=width, epsilon=epsilon, label="ln_f"),
-        head_of(config, wte, width, tied=True),
-    )
+    norm, head = nn.layer_norm(dim=width, epsilon=epsilon, label="ln_f"), head_of(config, wte, width)
 
     def model(ids: oc.TensorLike, cache: nn.KVCache | None = None, at: oc.Tensor | None = None) -> oc.Tensor:
         ids = batch_of_ids(ids)

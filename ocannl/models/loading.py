@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,64 +14,13 @@ from numpy.typing import DTypeLike
 import ocannl as oc
 from ocannl.execute.files.array_files import StoredArray
 from ocannl.execute.files.sharded_files import open_saved
-from ocannl.models.bert import LEFT_OUT, bert
-from ocannl.models.experts import Stacked, experts_joined, mixtral, qwen2_moe, qwen3_moe
-from ocannl.models.gemma import gemma, gemma2, gemma3
+from ocannl.models.architectures import Architecture, Stored, architecture, built
+from ocannl.models.experts import Stacked
 from ocannl.models.gguf_files import name_of, read_gguf
-from ocannl.models.gpt2 import gpt2, gpt2_weights
-from ocannl.models.llama import llama, mistral
 from ocannl.models.model import Array, Config, Model, settings_of
-from ocannl.models.modernbert import modernbert
-from ocannl.models.phi import phi, phi3, phi3_weights
-from ocannl.models.qwen import qwen2, qwen3
-from ocannl.models.vit import vit, vit_weights
-from ocannl.models.whisper import whisper, whisper_weights
 from ocannl.nn.weights.quantized import is_rounded, with_weights
 from ocannl.nn.weights.quantized_weights import FORMATS, Weights
 from ocannl.program import graph
-
-Stored: TypeAlias = Array | Stacked
-"""A parameter in a file: one array, or those of experts."""
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A kind of model: the function that builds it, and how its weights differ from the file's.
-
-    Attributes:
-        build: a function of the configuration to the model's function.
-        prefix: in front of names of the file, where it is there.
-        left_out: a pattern of names of the file that are not parameters.
-        convert: the arrays of parameters for an array of the file, by its name.
-        join: the arrays of parameters that are several of the file.
-    """
-
-    build: Callable[[Config], Callable[..., Any]]
-    prefix: str = "model."
-    left_out: str = r".*rotary_emb\.inv_freq"
-    convert: Callable[[Config, str, Array], Mapping[str, Array]] = lambda config, name, array: {name: array}
-    join: Callable[[Config, Mapping[str, Array]], dict[str, Stored]] = lambda config, stored: {**stored}
-
-
-ARCHITECTURES: dict[str, Architecture] = {
-    "gpt2": Architecture(gpt2, "transformer.", r".*\.attn\.(masked_)?bias", gpt2_weights),
-    "llama": Architecture(llama),
-    "mistral": Architecture(mistral),
-    "qwen2": Architecture(qwen2),
-    "qwen3": Architecture(qwen3),
-    "mixtral": Architecture(mixtral, join=experts_joined),
-    "qwen2_moe": Architecture(qwen2_moe, join=experts_joined),
-    "qwen3_moe": Architecture(qwen3_moe, join=experts_joined),
-    "gemma": Architecture(gemma),
-    "gemma2": Architecture(gemma2),
-    "gemma3_text": Architecture(gemma3),
-    "bert": Architecture(bert, "bert.", LEFT_OUT),
-    "modernbert": Architecture(modernbert, left_out=r"decoder\.weight"),
-    "whisper": Architecture(whisper, left_out=r"proj_out\.weight", convert=whisper_weights),
-    "vit": Architecture(vit, "vit.", r"pooler\..*", vit_weights),
-    "phi": Architecture(phi),
-    "phi3": Architecture(phi3, convert=phi3_weights),
-}
 
 # What OCANNL calls a parameter of a layer, and a file does.
 SUFFIXES = {"w": "weight", "b": "bias", "gain": "weight", "offset": "bias"}
@@ -106,7 +54,7 @@ def load(
     if folder.suffix == ".gguf":
         return load_gguf(folder, dtype, ctx, activations)
     config = _config(folder)
-    kind = _architecture(config)
+    kind = architecture(config)
     quantized = _quantized(dtype)
     rounds = _in_integers(activations, quantized is not None)
     model = _built(kind, config, _dtype(config, None if quantized else dtype), activations)
@@ -125,13 +73,6 @@ def _config(folder: Path) -> Config:
         return settings_of(folder / "config.json")
     except OSError:
         raise oc.OcannlError(f"{folder} is no folder of a model: it has no config.json") from None
-
-
-def _architecture(config: Config) -> Architecture:
-    kind = config.get("model_type")
-    if kind not in ARCHITECTURES:
-        raise oc.OcannlError(f"there is no model of type {kind!r}; there are {', '.join(ARCHITECTURES)}")
-    return ARCHITECTURES[kind]
 
 
 def _dtype(config: Config, given: DTypeLike | None) -> np.dtype[Any]:
@@ -173,7 +114,7 @@ def load_gguf(
     read, kind = read_gguf(path), _quantized(dtype)
     rounds = _in_integers(activations, kind is not None or dtype is None)
     kept = np.dtype(np.float32 if kind or dtype is None else dtype)
-    model = _built(_architecture(read.config), read.config, kept, activations)
+    model = _built(architecture(read.config), read.config, kept, activations)
     tensors = {name: read.tensors.get(name_of(read, _file_name(name))) for name in model.params}
     if missing := [f"missing: {name}" for name, tensor in tensors.items() if tensor is None]:
         raise oc.StateError("\n  ".join([f"nothing was loaded from {path}", *missing]))
@@ -207,7 +148,7 @@ def _in_integers(activations: str | None, is_possible: bool) -> bool:
 def _built(kind: Architecture, config: Config, kept: np.dtype[Any], activations: str | None) -> Model:
     factors = kept if kept == oc.bfloat16 and activations is None else None
     with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None, factors=factors):
-        return Model(kind.build(config), config)
+        return Model(built(kind, config), config)
 
 
 def _keep(ctx: oc.Context, param: oc.Tensor, kept: Weights | None, array: Array) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.models.encoder import is_for
+from ocannl.models.encoder import is_for, seen_by_all
 from ocannl.models.model import Config, batch_of_ids, setting
 from ocannl.models.parts import Places, activation
 from ocannl.models.rope import Rope, head_size, rope_of
@@ -15,8 +15,8 @@ KINDS = ("full_attention", "sliding_attention")
 
 
 def modernbert(config: Config) -> Callable[..., oc.Tensor]:
-    """A function of ids, batch, position | , to features, or to scores of ids where the model was saved for
-    masked language.
+    """A function of ids, batch, position | , and of a mask, 1 where there is one, to features, or to scores
+    of ids where the model was saved for masked language.
     """
     width, count = setting(config, "hidden_size"), setting(config, "num_hidden_layers")
     with oc.scope("embeddings"):
@@ -33,11 +33,11 @@ def modernbert(config: Config) -> Callable[..., oc.Tensor]:
     last = norm_of(config, "final_norm")
     head = predictions(config, embed) if is_for(config, "ForMaskedLM") else None
 
-    def model(ids: oc.TensorLike) -> oc.Tensor:
-        ids = batch_of_ids(ids)
+    def model(ids: oc.TensorLike, mask: oc.TensorLike | None = None) -> oc.Tensor:
+        ids, seen = batch_of_ids(ids), seen_by_all(mask)
         here, x = Places.of(ids, None, embed), norm(embed(ids))
         for each in layers:
-            x = each(x, here)
+            x = each(x, here, seen)
         return last(x) if head is None else head(last(x))
 
     return model
@@ -70,13 +70,13 @@ def layer(config: Config, number: int, rope: Rope, is_local: bool) -> Callable[.
             back = nn.linear(in_dim=inner, out_dim=width, bias=mlp_bias, label="Wo")
     act, reach = activation(config, "hidden_activation"), setting(config, "local_attention", 128) // 2
 
-    def apply(x: oc.Tensor, here: Places) -> oc.Tensor:
+    def apply(x: oc.Tensor, here: Places, mask: oc.Tensor | None) -> oc.Tensor:
         parts = project(x if first is None else first(x))
         q, k, v = (oc.einsum(f"... | {part}, h, d => ... | h, d", parts) for part in range(3))
-        mask = None
         if is_local:
             other = oc.einsum("t | => t -> ", here.positions)
-            mask = oc.abs(other - here.positions) <= reach
+            near = oc.abs(other - here.positions) <= reach
+            mask = near if mask is None else oc.logical_and(near, mask)
         x = x + out(nn.dot_product_attention(here.turned(rope, q), here.turned(rope, k), v, mask))
         value, gate = (oc.einsum(f"... | {part}, f => ... | f", into(second(x))) for part in range(2))
         return x + back(act(value) * gate)
@@ -92,6 +92,8 @@ def predictions(config: Config, embed: oc.Block[..., oc.Tensor]) -> nn.Layer:
     with oc.scope("head"):
         dense = nn.linear(in_dim=width, out_dim=width, bias=bias, label="dense")
         norm = norm_of(config, "norm")
+    if not config.get("decoder_bias", True):
+        return lambda x: table @ norm(act(dense(x)))
     with oc.scope("decoder"):
         offset = oc.param("bias", 0.0, input=[], output=setting(config, "vocab_size"))
     return lambda x: table @ norm(act(dense(x))) + offset

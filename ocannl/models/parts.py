@@ -114,11 +114,9 @@ def tied_scores(w: oc.Tensor, bias: int | None = None) -> nn.Layer:
 
 
 def head_of(
-    config: Config, embed: oc.Block[..., oc.Tensor], width: int, *, tied: bool = False, bias: bool = False
+    config: Config, embed: oc.Block[..., oc.Tensor], width: int, *, bias: bool = False
 ) -> Callable[..., oc.Tensor]:
-    """The scores of ids: by the embedding's vectors where they are tied, else by `lm_head`. `tied` is what
-    holds where the configuration does not say.
-    """
-    if setting(config, "tie_word_embeddings", tied):
+    """The scores of ids: by the embedding's vectors where they are tied, else by `lm_head`."""
+    if config.get("tie_word_embeddings"):
         return tied_scores(embed.w, setting(config, "vocab_size") if bias else None)
     return nn.linear(in_dim=width, out_dim=setting(config, "vocab_size"), bias=bias, label="lm_head")

@@ -29,5 +29,4 @@ def qwen3_design(config: Config, feed: Callable[[Config, int], nn.Layer] | None 
 def qwen_windows(config: Config) -> list[int | None]:
     """How many positions each layer sees, None for all."""
     first = setting(config, "max_window_layers", 0)
-    # Of these models alone, a window without this setting is none.
-    return windows_of({"use_sliding_window": False, **config}, lambda number: number >= first)
+    return windows_of(config, lambda number: number >= first)

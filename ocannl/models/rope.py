@@ -15,6 +15,9 @@ from ocannl.models.rope_scaling import Frequencies, scaled
 from ocannl.program.types.casts import convert
 from ocannl.program.types.precision import param_precision
 
+# Settings that may stand outside those of rotations.
+OUTSIDE = ("max_position_embeddings", "rope_theta", "partial_rotary_factor")
+
 
 @dataclass(frozen=True, eq=False)
 class Rope:
@@ -58,18 +61,15 @@ def rope_of(config: Config, size: int, kind: str = "full_attention") -> Rope:
 
 def _settings(config: Config, kind: str) -> Mapping[str, Any]:
     """The settings of rotations, in the form of now or of before, with the lengths of texts."""
-    given, most = config.get("rope_parameters"), config.get("max_position_embeddings")
-    found: dict[str, Any] = {"max_position_embeddings": most, "original_max_position_embeddings": most}
-    if given is not None:
-        found |= given.get(kind, given)
-    elif kind == "sliding_attention" and config.get("rope_local_base_freq"):
-        return {"rope_theta": config["rope_local_base_freq"]}
-    else:
-        found |= config.get("rope_scaling") or {}
-    outside = ("original_max_position_embeddings",)
-    if given is None:
-        outside += ("rope_theta", "partial_rotary_factor")
-    return found | {name: config[name] for name in outside if config.get(name) is not None}
+    given: Config = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    local = config.get("rope_local_base_freq") if kind == "sliding_attention" else None
+    if local is not None:
+        return {"rope_theta": local, **given.get(kind, {})}
+    trained = config.get("original_max_position_embeddings")
+    found = {name: config[name] for name in OUTSIDE if config.get(name) is not None}
+    found["original_max_position_embeddings"] = found.get("max_position_embeddings")
+    found |= given.get(kind, given)
+    return found if trained is None else found | {"original_max_position_embeddings": trained}
 
 
 def head_size(config: Config) -> int:

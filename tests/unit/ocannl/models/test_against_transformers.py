@@ -2,11 +2,13 @@
 decoding with and without a cache. Nothing is downloaded.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import ocannl as oc
 from ocannl import nn
@@ -107,11 +109,33 @@ def saved(folder: Path, name: str, kind: str, settings: dict[str, Any]) -> Any:
     return module
 
 
-@pytest.mark.sampled(5)
+def as_before(folder: Path, config: Any) -> None:
+    """Writes a configuration as most on the Hub are: without what is the default, and with the settings of
+    rotations as they once were.
+    """
+    default, found = type(config)(), config.to_dict()
+    rotations, plain = found.pop("rope_parameters", {}), default.to_dict()
+    kept = {
+        name: value for name, value in found.items() if value != plain.get(name) or name.startswith("num_")
+    }
+    if "full_attention" in rotations:
+        # The base of local layers is the default.
+        rotations = rotations["full_attention"]
+    elif rotations:
+        kept["rope_theta"] = rotations.pop("rope_theta")
+    if rotations.get("rope_type", "default") != "default":
+        kept["rope_scaling"] = {"type": rotations.pop("rope_type"), **rotations}
+    (folder / "config.json").write_text(json.dumps(kept | {"model_type": config.model_type}))
+
+
+@pytest.mark.sampled(9)
+@pytest.mark.parametrize("form", [None, as_before])
 @pytest.mark.parametrize("case", DECODERS)
-def test_scores(tmp_path: Path, case: str):
+def test_scores(tmp_path: Path, case: str, form: Any):
     name, settings = DECODERS[case]
     module = saved(tmp_path, name, "ForCausalLM", settings)
+    if form is not None:
+        form(tmp_path, module.config)
     with CTX:
         found = CTX[oc.models.load(tmp_path)(IDS)]
     np.testing.assert_allclose(found, module(torch.tensor(IDS)).logits.detach(), rtol=1e-4, atol=1e-4)
@@ -166,6 +190,13 @@ def test_bert(tmp_path: Path):
     types, mask = rng.integers(0, 2, IDS.shape), np.ones(IDS.shape, int)
     mask[0, 12:] = 0
     given = {"token_type_ids": torch.tensor(types), "attention_mask": torch.tensor(mask)}
+    # As the first files name the weights of norms.
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    weights = load_file(tmp_path / "model.safetensors")
+    for name in [*weights]:
+        stem, part, last = name.rpartition("LayerNorm.")
+        weights[stem + old.get(part + last, part + last)] = weights.pop(name)
+    save_file(weights, tmp_path / "model.safetensors")
     with CTX:
         model = oc.models.load(tmp_path)
         plain, masked = CTX[model(IDS)], CTX[model(IDS, types, mask)]
@@ -180,9 +211,14 @@ def test_modernbert(tmp_path: Path, kind: str):
     special = {f"{name}_token_id": number for number, name in enumerate(("pad", "bos", "eos", "cls", "sep"))}
     settings = SIZES | special | {"num_hidden_layers": 4, "local_attention": 8}
     module = saved(tmp_path, "ModernBert", kind, settings)
+    mask = np.ones(IDS.shape, int)
+    mask[0, 12:] = 0
     with CTX:
-        found = CTX[oc.models.load(tmp_path)(IDS)]
-    np.testing.assert_allclose(found, module(torch.tensor(IDS))[0].detach(), rtol=1e-4, atol=1e-4)
+        model = oc.models.load(tmp_path)
+        plain, masked = CTX[model(IDS)], CTX[model(IDS, mask)]
+    np.testing.assert_allclose(plain, module(torch.tensor(IDS))[0].detach(), rtol=1e-4, atol=1e-4)
+    wanted = module(torch.tensor(IDS), attention_mask=torch.tensor(mask))[0].detach()
+    np.testing.assert_allclose(masked[mask > 0], wanted[mask > 0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.exhaustive

@@ -8,7 +8,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.lowering.pipelines import PIPELINES, run_passes
-from ocannl.models.loading import ARCHITECTURES
+from ocannl.models.architectures import architecture, built
 from ocannl.models.model import Model
 from ocannl.models.writing import Writer
 from ocannl.passes.analysis.nests import functions, steps
@@ -33,7 +33,7 @@ PASSES = PIPELINES["cpu"]
 
 def writer_of(kind: str, layers: int, ctx: oc.Context) -> Writer:
     config = {"model_type": kind, COUNTS[kind]: layers, **COMMON, **CONFIGS[kind]}
-    return Writer(Model(ARCHITECTURES[kind].build(config), config), ctx)
+    return Writer(Model(built(architecture(config), config), config), ctx)
 
 
 @pytest.mark.sampled(3)

@@ -186,6 +186,12 @@ def test_a_dtype_that_there_is_not_is_told(tmp_path: Path):
         ({"hidden_size": 0}, "`hidden_size` .* at least 1, found 0"),
         ({"vocab_size": 32.0}, "`vocab_size` .* is an integer"),
         ({"rms_norm_eps": "tiny"}, "`rms_norm_eps` .* is a number, found 'tiny'"),
+        (
+            {"quantization_config": {"quant_method": "gptq"}},
+            "no mistral whose `quantization_config` is .*gptq",
+        ),
+        ({"model_type": "bert", "is_decoder": True}, "no bert whose `is_decoder` is True"),
+        ({"model_type": "modernbert", "tie_word_embeddings": False}, "`tie_word_embeddings` is False"),
     ],
 )
 def test_settings_that_no_model_has_are_told(tmp_path: Path, settings: dict[str, Any], message: str):
