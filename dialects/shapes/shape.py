@@ -134,21 +134,32 @@ class Shape(NamedTuple):
         return math.prod(self.memory_sizes)
 
     def __str__(self) -> str:
-        return shape_text(self, lambda var, letter: f"..{letter}{var.id}..", ",", "|", "->") or "()"
+        """As people read it, with `...` for axes that are not known, and `?` for a size that is not."""
+        return shape_text(self, lambda var, letter: "...", ",", "|", "->", size=_known_size) or "()"
+
+
+def _known_size(dim: DimTerm) -> str:
+    return str(dim) if isinstance(dim, Dim) else "?"
 
 
 def shape_text(
-    shape: Shape, variable: Callable[[RowVar, str], str], comma: str, bar: str, arrow: str, split: str = ".."
+    shape: Shape,
+    variable: Callable[[RowVar, str], str],
+    comma: str,
+    bar: str,
+    arrow: str,
+    split: str = "..",
+    size: Callable[[DimTerm], str] = str,
 ) -> str:
     """The one notation of shapes, for people and for IR: empty closed batch and input rows are left out."""
 
     def row_text(row: Row, letter: str) -> str:
-        items = [str(d) for d in row.leading]
+        items = [size(d) for d in row.leading]
         if row.var is not None:
             items.append(variable(row.var, letter))
         elif items:
             items.append(split)
-        items += [str(d) for d in row.trailing]
+        items += [size(d) for d in row.trailing]
         return comma.join(items)
 
     batch, input, output = row_text(shape.batch, "b"), row_text(shape.input, "i"), row_text(shape.output, "o")

@@ -46,6 +46,7 @@ from ocannl.program.numbering import Numbering
 from ocannl.program.parameters import params
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.text.html import table_html, text_html
+from ocannl.program.types.final_types import what_is_open
 from ocannl.program.values import Value, is_memory, value_of
 from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.cache.tunings import Tunings
@@ -333,12 +334,14 @@ class Context(OfThisProcess, TensorMemory):
         """
         found = params(tensor)
         seed = integer(seed, "a seed", least=None)
-        unknown = [(name, p.shape) for name, p in found.items() if not is_final(p.ir_value)]
+        unknown = [
+            (name, graph.known_shape(p.ir_value)) for name, p in found.items() if not is_final(p.ir_value)
+        ]
         if unknown:
             if isinstance(tensor, Block):
                 name, shape = unknown[0]
                 way = "apply the block, and give the loss to init_params"
-                raise ShapeError(here(f"the shape of `{name}` is open: {shape}; {way}"))
+                raise ShapeError(here(f"{what_is_open(name, shape)}; {way}"))
             infer(tensor)
         for label, param in found.items():
             node = self.node_of(param)

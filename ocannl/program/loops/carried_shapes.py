@@ -10,7 +10,6 @@ from ocannl.passes.texpr.infer_shapes.descriptions import describe, shortened
 from ocannl.program import graph
 from ocannl.program.location import here
 from ocannl.program.values import Value, label_of
-from ocannl.program.why.reasons import open_as_dots
 
 
 def check_carries(
@@ -54,4 +53,4 @@ def _known(shape: Shape) -> Shape:
 
 def _text(shape: Shape) -> str:
     """The text of a shape without the rows of which nothing is known."""
-    return open_as_dots(str(Shape(*(row if row.known else Row() for row in shape))))
+    return str(Shape(*(row if row.known else Row() for row in shape)))

@@ -22,7 +22,6 @@ from ocannl.program.loops.scan_updates import CarriedMemory
 from ocannl.program.memory.memory_axes import MemoryAxes, Place
 from ocannl.program.tensor import as_tensor
 from ocannl.program.values import Value, label_of, now, values_of
-from ocannl.program.why.reasons import open_as_dots
 
 Cell = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -116,7 +115,7 @@ class _Scan:
             for value, at in self.sequences:
                 shape = graph.known_shape(value)
                 if at == LAST_BATCH_AXIS and shape.batch.known > 1:
-                    where = f"`{label_of(value)}` ({open_as_dots(str(shape))})"
+                    where = f"`{label_of(value)}` ({shape})"
                     way = f"the scan goes along the last batch axis of {where}; axis=0 is the first"
                     raise ShapeError(f"{error}\n  {way}") from None
             raise

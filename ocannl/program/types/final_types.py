@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.errors import ShapeError, at_line
-from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.shapes.shape import ROW_KINDS, Shape
 from ocannl.dialects.texpr import TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
@@ -47,6 +47,12 @@ def _has_final_shape(op: TensorOp) -> bool:
     return graph.known_shape(op.result).is_final
 
 
+def what_is_open(name: str, shape: Shape) -> str:
+    """The words for a shape of which not all is known."""
+    open_rows = [kind for kind in ROW_KINDS if not shape.row(kind).is_final]
+    return f"the {' and '.join(open_rows)} axes of `{name}` are not known: {shape}"
+
+
 def determined_shape(value: Value) -> Shape:
     """`shape_now`, where all memory that the value depends on has a final shape: none is guessed.
 
@@ -54,8 +60,7 @@ def determined_shape(value: Value) -> Shape:
     """
     for op in _open([value]):
         if is_memory(op.result):
-            shape = graph.known_shape(op.result)
-            raise ShapeError(at_line(op, f"the shape of `{tensor_name(op.result)}` is open: {shape}"))
+            raise ShapeError(at_line(op, what_is_open(tensor_name(op.result), graph.known_shape(op.result))))
     return shape_now(value)
 
 

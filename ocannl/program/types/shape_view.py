@@ -20,9 +20,9 @@ DimT = TypeVar("DimT")
 class ShapeView(Generic[DimT]):
     """A shape as far as it is known now. Reading it decides nothing.
 
-    `str` gives `10|2->16`, with unknown rows as `..b3..` and unknown dimensions as `?d7`. `batch`, `input`
-    and `output` are tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes. `tuple`
-    gives the sizes in the order of memory, batch, output, input axes, as they would be inferred now.
+    `str` gives `10|2->16`, with `...` for axes that are not known and `?` for a size that is not. `batch`,
+    `input` and `output` are tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes.
+    `tuple` gives the sizes in the order of memory, batch, output, input axes, as they would be inferred now.
     """
 
     __slots__ = ("_dim", "_shape", "_value")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,12 +48,7 @@ def lines_of(ops: Iterable[TensorOp], given: dict[TensorOp, str]) -> tuple[Line,
 def given_by(lines: Iterable[TensorOp]) -> dict[TensorOp, str]:
     """The shapes that leaves are given."""
     leaves = [op for op in lines if type(op) in LEAF_KINDS]
-    return {op: open_as_dots(str(shape_of(op.result))) for op in leaves}
-
-
-def open_as_dots(shape: str) -> str:
-    """The text of a shape with open rows as `...` and unknown sizes as `?`."""
-    return re.sub(r"\?\w+", "?", re.sub(r"\.\.\w+\.\.", "...", shape))
+    return {op: str(shape_of(op.result)) for op in leaves}
 
 
 def _text(op: TensorOp, given: str) -> str:

@@ -17,7 +17,7 @@ from ocannl.program.types.final_types import element_now, shape_now
 from ocannl.program.types.shape_view import ShapeView
 from ocannl.program.values import Value, is_memory, label_of, operation_of, values_of
 from ocannl.program.why.placements import PlacementView
-from ocannl.program.why.reasons import Line, Reasons, given_by, lines_of, open_as_dots
+from ocannl.program.why.reasons import Line, Reasons, given_by, lines_of
 from ocannl.program.why.shape_proofs import Answer, proof
 
 QUESTIONS = ("shape", "dtype", "name")
@@ -51,7 +51,7 @@ def why(
         raise ArgumentError(f"it is asked for {known}, an axis with a row; found {question!r}")
     known_shape = _shape(value)
     so_far = "" if known_shape.is_final else " so far"
-    text = f"`{tensor_name(value)}` has the shape {open_as_dots(str(known_shape))}{so_far}"
+    text = f"`{tensor_name(value)}` has the shape {known_shape}{so_far}"
     return _proven(value, text, lambda shape: _fits(shape, known_shape), True)
 
 
@@ -74,7 +74,7 @@ def _row(value: Value, kind: RowKind, axis: int | None) -> Reasons:
     row, name = _shape(value).row(kind), tensor_name(value)
     if axis is None:
         shape = Shape(*(row if k == kind else Row() for k in ROW_KINDS))
-        text = f"`{name}` has the {kind} row {open_as_dots(_row_text(shape, kind))}"
+        text = f"`{name}` has the {kind} row {_row_text(shape, kind)}"
         return _proven(value, text, lambda found: _row_fits(found.row(kind), row), True)
     number = integer(axis, "the number of an axis", least=None)
     axes = row.axes if row.var is None else row.leading if number >= 0 else row.trailing

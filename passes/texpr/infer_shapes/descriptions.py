@@ -31,6 +31,9 @@ from ocannl.dialects.texpr.uniform import UniformOp
 # The characters of an operation as messages show it whole.
 MOST_SHOWN = 60
 
+# The functions of all axes of a tensor by their accumulation.
+TOTALS = {"add": "sum", "max": "max", "min": "min"}
+
 
 def shortened(text: str) -> str:
     """The text of an operation, of which a long spec is left out: it stands at the user's line."""
@@ -131,6 +134,9 @@ def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
         name = "scatter" if pairs[1].strip() in result else "gather"
         slots = "; ".join(slot.strip() for slot in (own, *pairs[::2]))
         return f'{name}("{slots} =>{result}", {", ".join([names[-1], *names[:-1:2]])})'
+    if op.accum_name in TOTALS and len(names) == 1 and logic.partition("=>")[2].split() == ["|", "->"]:
+        (what,) = names
+        return f"{TOTALS[op.accum_name]}{what if what.startswith('(') else f'({what})'}"
     if logic != ".":
         sums = isinstance(term, App) and term.op == "add"
         name = "concat" if sums and "^" in logic.partition("=>")[2] else "einsum"

@@ -280,7 +280,7 @@ def _operand_side(value: SSAValue, kind: RowKind, from_end: int | None, shape_of
 def _side_lines(side: Side, shape_of: ShapeOf, is_of_sizes: bool) -> list[str]:
     shape = _known(shape_of(side.value), side.kind, is_of_sizes)
     head = f"  {side.name.replace('`', '')}: "
-    line = f"{head}{_text(shape)}"
+    line = f"{head}{shape}"
     if side.kind is None:
         return [line]
     marked = _mark(shape, side.kind, side.axis if isinstance(side.row, Row) else None)
@@ -300,11 +300,6 @@ def _known(shape: Shape, kind: RowKind | None, is_of_sizes: bool) -> Shape:
     if is_of_sizes:
         shown = {k: Row(trailing=row.axes) if row.axes else row for k, row in shown.items()}
     return Shape(**shown)
-
-
-def _text(shape: Shape) -> str:
-    """The text of a shape, with `...` for unknown axes."""
-    return re.sub(r"\.\.\w+\.\.", "...", str(shape))
 
 
 def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int] | None:
@@ -328,7 +323,7 @@ def _row_text(shape: Shape, kind: RowKind) -> str:
     """The text of one row, as in the text of the shape."""
     empty = Row()
     alone = Shape(*(shape.row(k) if k == kind else empty for k in ROW_KINDS))
-    return _text(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
+    return str(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
 
 
 def _operations(origins: Sequence[object], at: Operation) -> list[Operation]:

@@ -93,7 +93,7 @@ texpr.routine @r {
   %t = texpr.jvp %w wrt (%w = %w) : !texpr.tensor<...o0>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: the shape ..o0.. is not final: run infer-shapes first
+// CHECK: {{:[0-9]+:[0-9]+}}: the shape ... is not final: run infer-shapes first
 
 // -----
 

@@ -183,7 +183,7 @@ def test_shapes_are_read_as_they_are_written(rows: list[list[int]]):
 
 
 def test_no_shape():
-    assert shape_of_text("..b0..|2") is None
+    assert shape_of_text("...|2") is None
     assert shape_of_text("a->b->c") is None
 
 
