@@ -28,11 +28,7 @@ class HostRun:
         self.args = args
         self.failures = failures
         self.run = bind_call(function, args)
-        self.call: Callable[[], None] = self.run if failures is None else self.checked_run
-
-    def checked_run(self) -> None:
-        self.run()
-        self.raise_failure()
+        self.call = self.run if failures is None else _checked(self.run, failures)
 
     def raise_failure(self) -> None:
         if self.failures is not None:
@@ -57,3 +53,13 @@ class HostRun:
             record=arrays,
             check=self.raise_failure,
         )
+
+
+def _checked(run: Callable[[], None], failures: Failures) -> Callable[[], None]:
+    """A run that raises its error: no method, which would keep what it is of until the collector comes."""
+
+    def run_and_raise() -> None:
+        run()
+        failures.raise_first()
+
+    return run_and_raise

@@ -163,7 +163,10 @@ class TestAtOnce:
 
     @pytest.mark.sampled(3)
     @pytest.mark.parametrize("make", [perceptron, classifier])
-    def test_the_memory_of_a_context(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
+    def test_the_memory_of_a_context(
+        self, make: Callable[[], tuple[oc.Tensor, oc.Code]], monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("OCANNL_CHECK", "1")  # Such runs hold more than others.
         ctx = oc.Context.cpu(1)
         gc.collect()
         others = set(map(id, memories()))
