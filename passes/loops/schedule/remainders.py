@@ -26,7 +26,7 @@ LARGE, TILES = 2**22, 4
 SMALL, WASTED = 2**17, 1.1
 # The part of the cycles of one nest that those of two may be, and that where only two have packed operands:
 # the model takes unpacked ones for cheaper than they are.
-SPLITTING_PAYS, PACKING_PAYS = 0.95, 1.0
+SPLITTING_PAYS, PACKING_PAYS = 0.965, 1.0
 
 
 @dataclass(frozen=True)
