@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, IntAttr, UnitAttr, f64
@@ -466,24 +466,3 @@ def _check_along(whole: SSAValue, part: SSAValue, axis: Axis, count: DimTerm) ->
         raise VerifyException(f"{shape} has no axis {axis} of {count} positions")
     if tuple(sizes) != inner.memory_sizes:
         raise VerifyException(f"a position of {shape} along {axis} has no shape {inner}")
-
-
-def nested(block: Block) -> Iterator[Operation]:
-    """The operations of a block in order, each followed by those in its body."""
-    yield from nested_in(operations_of(block))
-
-
-def nested_in(ops: Iterable[Operation]) -> Iterator[Operation]:
-    """Operations in order, each followed by those in its body."""
-    for op in ops:
-        yield op
-        if type(op) is ScanOp:  # `isinstance` takes several times as long
-            yield from nested(op.block)
-
-
-def values_in(ops: Iterable[Operation]) -> Iterator[SSAValue]:
-    """The results of operations, and the arguments of their bodies."""
-    for op in ops:
-        yield from op.results
-        if type(op) is ScanOp:
-            yield from op.arguments

@@ -8,7 +8,7 @@ from typing import Any
 
 from ocannl.dialects import texpr
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp
-from ocannl.dialects.texpr.scan import nested_in
+from ocannl.dialects.texpr.nested import nested_in
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.texpr import TEXPR, TexprRoutineOp
-from ocannl.dialects.texpr.scan import nested, values_in
+from ocannl.dialects.texpr.nested import nested, values_in
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type
 from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key

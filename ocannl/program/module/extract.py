@@ -19,8 +19,9 @@ from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
 from ocannl.dialects.shapes.shape import Dim, Row, Shape
+from ocannl.dialects.texpr.nested import nested_in
 from ocannl.dialects.texpr.placement import PlacementAttr, placement_in
-from ocannl.dialects.texpr.scan import ScanOp, nested_in
+from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, refine_type, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp

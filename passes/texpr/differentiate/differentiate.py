@@ -27,7 +27,7 @@ from ocannl.dialects.texpr import (
     ZeroGradsOp,
 )
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp, JvpOp, VjpOp
-from ocannl.dialects.texpr.scan import nested
+from ocannl.dialects.texpr.nested import nested
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.analysis.values.derivative_paths import (

@@ -27,7 +27,7 @@ from ocannl.dialects.texpr import (
     YieldOp,
 )
 from ocannl.dialects.texpr.apply import is_literal
-from ocannl.dialects.texpr.scan import nested, values_in
+from ocannl.dialects.texpr.nested import nested, values_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp
 from ocannl.dialects.texpr.tensor_type import known_type, refine_type, shape_of, tensor_type

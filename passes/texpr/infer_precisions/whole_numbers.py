@@ -25,7 +25,7 @@ from ocannl.dialects.texpr import (
     ValueOp,
 )
 from ocannl.dialects.texpr.apply import is_literal
-from ocannl.dialects.texpr.scan import nested_in
+from ocannl.dialects.texpr.nested import nested_in
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType

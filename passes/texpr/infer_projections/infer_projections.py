@@ -29,8 +29,8 @@ from ocannl.dialects.shapes.shape import Dim, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.apply import VIRTUAL
+from ocannl.dialects.texpr.nested import nested
 from ocannl.dialects.texpr.parts import Part
-from ocannl.dialects.texpr.scan import nested
 from ocannl.dialects.texpr.slices import Positions, SliceOp, id_indices, part_shape, source_row
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, pointwise, whole

@@ -24,7 +24,7 @@ from ocannl.dialects.texpr import (
     TensorOp,
     TexprRoutineOp,
 )
-from ocannl.dialects.texpr.scan import nested, values_in
+from ocannl.dialects.texpr.nested import nested, values_in
 from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
     TensorType,

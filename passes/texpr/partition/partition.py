@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.routine import MICROBATCH, STAGE, IndicesAttr
 from ocannl.dialects.texpr import TexprRoutineOp
-from ocannl.dialects.texpr.scan import nested
+from ocannl.dialects.texpr.nested import nested
 from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.analysis.infer_placements.problem import Placements
 from ocannl.passes.analysis.infer_placements.solver import ImpossiblePlacement, solve
