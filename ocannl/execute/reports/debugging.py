@@ -8,6 +8,7 @@ from ocannl.execute.reports.traced_routine import TracedRoutine
 from ocannl.execute.routine import Routine
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code
+from ocannl.program.mistakes.other_names import NEIGHBOURS
 from ocannl.program.tensor import Expression, TensorLike
 
 
@@ -42,9 +43,9 @@ def _trace_of(what: Routine | Trace) -> Trace:
         return what
     if not isinstance(what, Routine):
         found = type(what).__name__
-        raise ArgumentError(
-            f"runs of routines are compared, or traces such as of `f.debug(x)`, found {found}"
-        )
+        message = f"runs of routines are compared, or traces such as of `f.debug(x)`, found {found}"
+        way = f"; the differences of neighbours are {NEIGHBOURS}" if isinstance(what, Expression) else ""
+        raise ArgumentError(f"{message}{way}")
     return _traced(what.traced()).debugged({})
 
 

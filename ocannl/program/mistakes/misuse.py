@@ -17,6 +17,7 @@ from ocannl.program.arguments.flags import Flags
 from ocannl.program.location import here, placed
 from ocannl.program.mistakes.argument_types import fits
 from ocannl.program.mistakes.no_tensor import no_tensor
+from ocannl.program.mistakes.other_names import NEIGHBOURS
 from ocannl.program.tensor import Tensor, TensorLike
 
 # What another library takes in the place of an argument.
@@ -60,6 +61,9 @@ ELSEWHERE = {
     "lr": ("learning_rate",),
     "betas": ("beta1",),
 }
+
+OTHERWISE = {"diff": f"it compares runs; the differences of neighbours are {NEIGHBOURS}"}
+"""Functions that do not do to a tensor what others of their name do."""
 
 NUMPYS = {"axis", "out"}
 """Arguments that NumPy's reductions give to the method of their name, always."""
@@ -144,6 +148,8 @@ def misfit(
 ) -> str:
     """Why arguments do not fit a signature, and the way out. `error` is Python's."""
     taken = [name for name in signature.parameters if name not in ("self", "cls")]
+    if called in OTHERWISE and any(isinstance(one, Tensor) for one in args):
+        return f"{called}: {OTHERWISE[called]}"
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:
         if set(named) >= NUMPYS:

@@ -61,12 +61,13 @@ class NamesApart:
 PARTS, BROADCAST = "t[first:last]", "nothing, expressions broadcast"
 COUNTED = "since shapes do not depend on values"
 
+NEIGHBOURS = "t[..., 1:] - t[..., :-1]"
 WRITE = "m[...] = value, m += value"
 CAST, CONTEXT = "oc.cast(t, dtype)", "the device is that of a context: ctx.device"
 
 # Functions of the module that are methods in PyTorch; operators are further ones.
 ALONG = (
-    *("argsort", "clip", "cummax", "cummin", "cumprod", "cumsum", "diff", "flip", "gather", "logcumsumexp"),
+    *("argsort", "clip", "cummax", "cummin", "cumprod", "cumsum", "flip", "gather", "logcumsumexp"),
     *("logical_and", "logical_or", "logsumexp", "maximum", "minimum", "norm", "repeat", "roll", "scatter"),
     *("sort", "std", "topk", "tril", "triu", "unfold", "var"),
 )
@@ -90,6 +91,7 @@ OF_TENSORS = {
     "detach": "oc.stop_gradient(t)",
     "device": CONTEXT,
     "diag": "oc.einsum",
+    "diff": NEIGHBOURS,
     "dim": "t.ndim",
     "div_": WRITE,
     "dot": "oc.einsum",
