@@ -100,7 +100,7 @@ class Grouper(ABC):
 
     def may_join(self, view: NestFootprint) -> bool:
         """Whether a nest may be in a chain."""
-        return view.nest.schedule is None and not view.nest.clashing and all(view.sizes.values())
+        return view.nest.schedule is None and all(view.sizes.values())
 
     @abstractmethod
     def begins(self, view: NestFootprint) -> bool:

@@ -135,9 +135,11 @@ class NestFootprint:
     @cached_property
     def free(self) -> set[str]:
         """The variables that may be rows: those of the nest and of a reduction that can be split, except the
-        innermost axis of an array, which vectors lie along.
+        innermost axis of an array, which vectors lie along, and those along which a scatter may come to one
+        cell again.
         """
-        own = {name for name, size in self.nest.space.data if size > 1}
+        clashing = self.nest.clashing
+        own = {name for name, size in self.nest.space.data if size > 1 and name not in clashing}
         reduced = set(self.summed.space.names) if self.summed is not None else set[str]()
         return {name for name in own | reduced if not self.is_contiguous(name)}
 

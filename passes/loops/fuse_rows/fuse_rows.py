@@ -43,6 +43,9 @@ class RowGrouper(Grouper):
         """The nests that kernels of groups end with."""
         return ends_of_groups(self.func)
 
+    def may_join(self, view: NestFootprint) -> bool:
+        return super().may_join(view) and not view.nest.clashing
+
     def begins(self, view: NestFootprint) -> bool:
         return self.saved(NestChain.of(view)) > float("-inf")
 

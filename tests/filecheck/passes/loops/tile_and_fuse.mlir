@@ -597,3 +597,61 @@ loops.func @no_sum_of_rows {
     loops.store %1, %y[b, i, o]
   }
 }
+
+// -----
+
+// A scatter may come to one cell again along `o`, but in each row to cells of that row alone.
+// CHECK-LABEL: loops.func @scattered_rows
+// CHECK:         loops.group "sums .. y" (b = 2048) {
+// CHECK:           loops.nest "sums scatter" (o = 64, c = 64) {
+// CHECK:             loops.store %{{.*}}, %sums[0, %{{.*}}, c]
+loops.func @scattered_rows {
+  %cells = assign.node "cells" on_device : memref<64xi32>
+  %x = assign.node "x" on_device : memref<2048x64x64xf32>
+  %sums = assign.node "sums" local : memref<2048x32x64xf32>
+  %y = assign.node "y" on_device : memref<2048x32x64xf32>
+  loops.nest "sums" (b = 2048, v = 32, c = 64) {
+    %0 = arith.constant 0.000000e+00 : f32
+    loops.store %0, %sums[b, v, c]
+  }
+  loops.nest "sums scatter" (o = 64, b = 2048, c = 64) {
+    %0 = loops.load %cells[o]
+    %1, %2 = loops.position %0 below 32
+    %3 = loops.load %x[b, o, c]
+    %4 = loops.load %sums[b, %1, c]
+    %5 = arith.addf %4, %3 : f32
+    %6 = arith.select %2, %5, %4 : f32
+    loops.store %6, %sums[b, %1, c]
+  }
+  loops.nest "y" (b = 2048, v = 32, c = 64) {
+    %0 = loops.load %sums[b, v, c]
+    %1 = arith.addf %0, %0 : f32
+    loops.store %1, %y[b, v, c]
+  }
+}
+
+// -----
+
+// Here `o` would be the row, along which a cell may be met again.
+// CHECK-LABEL: loops.func @one_array
+// CHECK-NOT:     loops.group
+// CHECK:         loops.nest "sums scatter" (o = 2048, c = 64)
+loops.func @one_array {
+  %cells = assign.node "cells" on_device : memref<2048xi32>
+  %x = assign.node "x" on_device : memref<2048x64xf32>
+  %e = assign.node "e" local : memref<2048x1024xf32>
+  %sums = assign.node "sums" on_device : memref<32x1024xf32>
+  loops.nest "e" (o = 2048, c = 1024) {
+    %0 = loops.load %x[o, 0]
+    loops.store %0, %e[o, c]
+  }
+  loops.nest "sums scatter" (o = 2048, c = 64) {
+    %0 = loops.load %cells[o]
+    %1, %2 = loops.position %0 below 32
+    %3 = loops.load %e[o, c]
+    %4 = loops.load %sums[%1, c]
+    %5 = arith.addf %4, %3 : f32
+    %6 = arith.select %2, %5, %4 : f32
+    loops.store %6, %sums[%1, c]
+  }
+}
