@@ -25,6 +25,9 @@ from ocannl.program.values import is_memory
 
 Names = Mapping[str, str]
 
+MOST_SHOWN = 4
+"""The names of a map in a hint."""
+
 SMALL_FLOATS = [np.dtype(dtype) for dtype in (oc.bfloat16, oc.float8_e4m3fn, oc.float8_e5m2)]
 FLOATS = [np.dtype(dtype) for dtype in (np.float16, np.float32, np.float64)]
 
@@ -145,11 +148,24 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
 
 
 def _map_meant(missing: Sequence[str], extra: Sequence[str]) -> list[str]:
-    """The hint that names may be told by a map: with the first two that end alike."""
-    pairs = [(theirs.rpartition("."), ours.rpartition(".")) for ours in missing for theirs in extra]
-    likely = {theirs[0]: ours[0] for theirs, ours in pairs if theirs[2] == ours[2] and theirs[0] and ours[0]}
-    first = dict([*likely.items()][:1])
-    return [f"hint: `map` gives PyTorch's names those of the block: map={first}"] if first else []
+    """The hint that names may be told by a map: of modules with parts of the same names, in their order."""
+    ours, theirs = _by_module(missing), _by_module(extra)
+    if [*ours.values()] == [*theirs.values()]:
+        likely = dict(zip(theirs, ours, strict=True))
+    else:
+        likely = next(({name: own} for name in theirs for own in ours if theirs[name] == ours[own]), {})
+    shown = dict([*likely.items()][:MOST_SHOWN])
+    more = f", and {len(likely) - len(shown)} more" if len(likely) > len(shown) else ""
+    return [f"hint: `map` gives PyTorch's names those of the block: map={shown}{more}"] if shown else []
+
+
+def _by_module(names: Sequence[str]) -> dict[str, set[str]]:
+    """The names of parts by those of their modules."""
+    found: dict[str, set[str]] = {}
+    for module, _, part in (name.rpartition(".") for name in names):
+        if module:
+            found.setdefault(module, set()).add(part)
+    return found
 
 
 def to_torch(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
+from ocannl.nn.pairing import check_ids
 
 
 @oc.configurable
@@ -18,4 +19,9 @@ def embedding(
     """
     with oc.scope(label):
         w = oc.param("w", oc.init.normal() if init is None else init, input=dim, output=num)
-    return lambda ids: oc.gather("..dim.. -> v; ... | => ... | ..dim..", w, ids, at="v")
+
+    def apply(ids: oc.Tensor) -> oc.Tensor:
+        check_ids(ids, "an embedding")
+        return oc.gather("..dim.. -> v; ... | => ... | ..dim..", w, ids, at="v")
+
+    return apply

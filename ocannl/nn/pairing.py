@@ -62,6 +62,7 @@ def check_ids(target: oc.Tensor, of: str) -> None:
     """Raises `ShapeError` for ids that are known to have output axes."""
     ids = oc.as_tensor(target)
     if any(isinstance(size, int) for size in ids.shape.output):
-        raise oc.ShapeError(
-            here(f'ids of {of} have batch axes only, found {ids!r}: oc.data(ids, axes="b") has such')
-        )
+        axes, is_argument = "b" * ids.ndim, ids.ir_value.is_argument
+        argument = f'@oc.function(axes={{"{ids.label}": "{axes}"}})'
+        way = argument if is_argument else f'oc.data(ids, axes="{axes}")'
+        raise oc.ShapeError(here(f"ids of {of} have batch axes only, found {ids!r}: {way} has such"))

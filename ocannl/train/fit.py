@@ -55,8 +55,8 @@ def fit(
     """Calls `step` with each batch of `epochs` epochs: `step(x, y)` for a tuple, by name for a dictionary. It
     returns a number, the loss, or numbers by name. After each epoch, `evaluate()` does; learning rates of
     `train.plateau` and `stop` are told what it gave, logs are told that and the means over the epoch, and a
-    checkpoint is saved, with `metric` as its metric. A mean is of the steps that gave the metric. Returns the
-    metrics of the epochs.
+    checkpoint is saved, with `metric` as its metric, which `stop` watches, too. A mean is of the steps that
+    gave the metric. Returns the metrics of the epochs.
 
     Where `checkpoints` has any, training goes on from the latest, to the same bits as without interruption.
     What is saved is the state of `step`, a function or routine, or of `what`, and the places in data.
@@ -101,6 +101,8 @@ class _Loop:
     steps: _Steps = field(default_factory=_Steps)
 
     def run(self) -> list[dict[str, float]]:
+        if self.stop is not None:
+            self.stop.follow(self.metric, None if self.checkpoints is None else self.checkpoints.order)
         self.restore()
         history: list[dict[str, float]] = []
         for log in self.log:
@@ -139,7 +141,7 @@ class _Loop:
         for plateau in self.plateaus():
             plateau.update(self.ctx, _named(found, plateau.metric))
         if self.stop is not None:
-            self.stop.update(_named(found, self.stop.metric))
+            self.stop.update(_named(found, self.stop.metric or self.metric))
 
     def root(self) -> Root:
         """The state that is asked for, or that of the step."""

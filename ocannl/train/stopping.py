@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,8 @@ import ocannl as oc
 from ocannl.program.arguments.checks import integer, number
 from ocannl.program.memory.state import Held
 from ocannl.program.values import Kind
+
+Mode: TypeAlias = Literal["min", "max"]
 
 
 class EarlyStopping(Held):
@@ -22,18 +24,24 @@ class EarlyStopping(Held):
     label = "early_stopping"
     kind: Kind = "counter"
 
-    def __init__(self, patience: int, metric: str, mode: Literal["min", "max"], min_delta: float) -> None:
-        if mode not in ("min", "max"):
+    def __init__(self, patience: int, metric: str | None, mode: Mode | None, min_delta: float) -> None:
+        if mode not in ("min", "max", None):
             raise oc.ArgumentError(f"mode is 'min' or 'max', found {mode!r}")
         self.patience = integer(patience, "the patience", least=1)
         number(min_delta, "min_delta")
         self.metric, self.mode, self.min_delta = metric, mode, min_delta
-        self.best, self.bad = math.inf if mode == "min" else -math.inf, 0
+        self.best, self.bad = math.nan, 0
+
+    def follow(self, metric: str, mode: Mode | None) -> None:
+        """Watches the metric of checkpoints, as they order it, where none was said."""
+        if self.metric in (None, metric):
+            self.metric, self.mode = metric, self.mode or mode
 
     def update(self, value: float) -> None:
         """Notes what an evaluation gave."""
-        sign = 1 if self.mode == "min" else -1
-        if sign * value < sign * self.best - self.min_delta:
+        sign = -1 if self.mode == "max" else 1
+        first = math.isnan(self.best) and not math.isnan(value)
+        if first or sign * value < sign * self.best - self.min_delta:
             self.best, self.bad = value, 0
         else:
             self.bad += 1
@@ -52,9 +60,10 @@ class EarlyStopping(Held):
 
 
 def early_stopping(
-    patience: int = 3, *, metric: str = "loss", mode: Literal["min", "max"] = "min", min_delta: float = 0.0
+    patience: int = 3, *, metric: str | None = None, mode: Mode | None = None, min_delta: float = 0.0
 ) -> EarlyStopping:
     """Ends `train.fit` after `patience` evaluations in a row whose `metric` is not better than the best by
-    more than `min_delta`.
+    more than `min_delta`: by default that of `fit`. It is less, or with `mode="max"` more; by default as its
+    checkpoints say whose metric it is, else less.
     """
     return EarlyStopping(patience, metric, mode, min_delta)

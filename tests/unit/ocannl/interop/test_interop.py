@@ -105,6 +105,11 @@ def test_names_that_a_map_would_tell():
     given = {"0.weight": random(4, 3), "0.bias": random(4), "2.weight": random(2, 4)}
     with pytest.raises(oc.StateError, match=r"hint: .*map=\{'0': 'layers\.0'\}"):
         oc.interop.from_torch(ctx, model, given)
+    layers = [nn.linear(out_dim=2) for _ in range(5)]
+    numbered = {f"{2 * k}.{part}": random(2) for k in range(5) for part in ("weight", "bias")}
+    shown = {f"{2 * k}": f"layers.{k}" for k in range(4)}
+    with pytest.raises(oc.StateError, match=re.escape(f"map={shown}, and 1 more")):
+        oc.interop.from_torch(ctx, lambda x: [layer(x) for layer in layers], numbered)
     oc.interop.from_torch(ctx, model, given, map={"0": "layers.0", "2.weight": "w_out"})
     np.testing.assert_array_equal(ctx[model.w_out], given["2.weight"])
     module = type("Module", (), {"state_dict": given.copy})()

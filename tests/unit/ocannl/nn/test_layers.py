@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from support.nn.check import Array, Case, check_all
@@ -75,6 +77,13 @@ def test_one_hot_is_of_batches():
     np.testing.assert_array_equal(value(oc.one_hot(oc.data([[1], [0]]), 2)), [[0, 1], [1, 0]])
     hot = oc.function(lambda ids: oc.one_hot(ids, 4))
     np.testing.assert_array_equal(hot(np.arange(4)), np.eye(4))
+
+
+def test_an_embedding_is_of_batches():
+    """As of NumPy's arrays of one axis, which is an output axis unless axes say otherwise."""
+    way = re.escape('oc.data(ids, axes="b") has such')
+    with pytest.raises(oc.ShapeError, match=f"ids of an embedding have batch axes only, .*: {way}"):
+        nn.embedding(num=5, dim=2)(oc.arange(4))
 
 
 def test_one_hot_as_long_as_its_use():

@@ -126,6 +126,29 @@ def test_early_stopping():
     assert highest.is_over
 
 
+def test_early_stopping_watches_the_metric_of_fit(tmp_path: Path):
+    """As its checkpoints order it, unless it says otherwise."""
+
+    def epochs(stop: train.EarlyStopping) -> int:
+        values, w = iter([1.0, 2.0, 3.0, 2.0]), oc.node("w", output=[], init=0.0, kind="moment")
+        keep = train.Checkpoints(tmp_path / str(stop.mode), best="max")
+        return len(
+            train.fit(
+                lambda x: 0.0,
+                train.batches(X),
+                epochs=4,
+                evaluate=lambda: {"accuracy": next(values)},
+                checkpoints=keep,
+                metric="accuracy",
+                stop=stop,
+                what=w,
+            )
+        )
+
+    assert epochs(train.early_stopping(patience=1)) == 4
+    assert epochs(train.early_stopping(patience=1, mode="min")) == 2
+
+
 def test_learning_rates_are_told_what_evaluation_gives():
     rate = train.plateau(0.1, patience=0, metric="error", factor=0.5)
     training = Training(rate)
