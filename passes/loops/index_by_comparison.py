@@ -27,10 +27,11 @@ from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.term_lowering import constant, converted, resized_float
 from ocannl.passes.analysis.names import Names, fresh_label, labels_of
-from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
+from ocannl.passes.analysis.nests import functions, names_in, nests, operations, points, with_reduced
 from ocannl.passes.analysis.patterns.one_hot import OneHot, chosen, placing
 from ocannl.passes.analysis.values.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.indices import Copier
 from ocannl.passes.rewrites.inline_reduction import inline_reduction
 
@@ -212,7 +213,7 @@ class Scatterer:
         type = MemRefType(reduce.result.type, [size for _, size in nest.space.data])
         label = fresh_label(f"{nest.label.data}.parts", labels_of(self.func).used)
         node = NodeOp(label, "local", f"scattered for {nest.label.data}", type)
-        Rewriter.insert_op(node, InsertPoint.after(nodes(self.func)[-1]))
+        declare(self.func, node)
         indices = identity_map(nest.space.names)
         copier = Copier(Names(set()), {})
         copied = [copier.copy(op) for op in slice_in(nest.body.block, [reduce.result])]

@@ -38,6 +38,7 @@ from ocannl.passes.analysis.targets.target_options import TargetOptions
 from ocannl.passes.analysis.values.slices import slice_in
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.dead_stores import FUSED, mark_virtual, remove_dead_stores
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.indices import Copier
 
@@ -103,9 +104,7 @@ class Recomputer:
         self.costs = [*map(instructions_of, self.steps)]
         all_bytes = max([1, *self.time.live])
         self.highest_price = min(HIGHEST_PRICE, WORTH * sum(self.costs) / all_bytes)
-        declared = nodes(func)
         self.labels = labels_of(func)
-        self.last_node = declared[-1]
         self.definitions: dict[SSAValue, Recomputation | None] = {}
         self.versions: dict[SSAValue, list[tuple[int, SSAValue]]] = {}
         """The nodes that hold the value of a node, each from a position on."""
@@ -258,8 +257,7 @@ class Recomputer:
         new = NodeOp(self.labels.fresh(f"{old.label.data}.again"), "local", "computed again", old.result.type)
         new.result.name_hint = node.name_hint
         new.location = old.location
-        Rewriter.insert_op(new, InsertPoint.after(self.last_node))
-        self.last_node = new
+        declare(self.func, new)
         names = Names(set(self.func.ranges) | set(found.nest.space.names))
         copier = Copier(names, {}, {**inputs, node: new.result})
         copied = [copier.copy(op) for op in (*found.ops, found.store)]

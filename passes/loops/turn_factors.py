@@ -25,8 +25,9 @@ from ocannl.dialects.kernel.gpu import (
 from ocannl.dialects.kernel.mma import QUARTERS
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.names import Names, labels_of
-from ocannl.passes.analysis.nests import functions, nodes, points, single_nests, variable_sizes
+from ocannl.passes.analysis.nests import functions, points, single_nests, variable_sizes
 from ocannl.passes.analysis.patterns.contractions import Contraction, find_contraction, is_sum_of_products
+from ocannl.passes.rewrites.declarations import declare
 
 # The multiplications that a multiprocessor of an H100 does in a cycle, at best, of TF32; and of 8 bits where
 # factors do not lie along the sum, which threads do.
@@ -77,7 +78,7 @@ def turn(func: FuncOp, nest: NestOp, found: Contraction, load: LoadOp, labels: N
     label = load.node.owner.label.data if isinstance(load.node.owner, NodeOp) else nest.label.data
     type = MemRefType(element_type(load.node), [shape[k] for k in order])
     node = NodeOp(labels.fresh(f"{label}.turned"), "local", f"along the sum of {nest.label.data}", type)
-    Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
+    declare(func, node)
     indices = load.indices.data
     sizes = variable_sizes(nest)
     names = [index.names[0] for index in indices]

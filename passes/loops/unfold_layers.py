@@ -29,6 +29,7 @@ from ocannl.passes.analysis.equality.layers import ATTRIBUTE, FIRST, LAST, Layer
 from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import accesses, all_steps, declaration, functions, nodes, used_nodes
+from ocannl.passes.rewrites.declarations import declare
 
 # The properties of steps that name nodes.
 LABELS = {"label", "summed", "gathered"}
@@ -279,7 +280,7 @@ class Unfolder:
                 self.copies[node.result].append(copy.result)
         for node in last:
             self.rename(node, 0)
-        self.func.body.block.insert_ops_after(declared, nodes(self.func)[-1])
+        declare(self.func, declared)
         kept = [node.label.data for node in nodes(self.func) if node.mode.data in OWN_MEMORY]
         if len(set(kept)) < len(kept):
             raise irregular(self.func)

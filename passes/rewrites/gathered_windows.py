@@ -19,8 +19,9 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.dataflow.read_cells import read_ranges
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import names_in, nodes, operations, steps_using
+from ocannl.passes.analysis.nests import names_in, operations, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import nest_of
 
@@ -208,7 +209,7 @@ def gathered(func: FuncOp, scatter: Scatter, labels: Names) -> Gathered:
     padded, before = pad(scatter, labels)
     after = [gather(scatter, padded.result, phases) for phases in all_phases(scatter.windows)]
     derive([padded, *before, *after], nest.location)
-    Rewriter.insert_op(padded, InsertPoint.after(nodes(func)[-1]))
+    declare(func, padded)
     for step in (*before, *after):
         Rewriter.insert_op(step, InsertPoint.before(nest))
     Rewriter.erase_op(nest)

@@ -18,11 +18,12 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, Sto
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.fusion.row_fusion import Member, NestChain
 from ocannl.passes.analysis.names import Names, joined_label
-from ocannl.passes.analysis.nests import ZERO, Indexed, declaration, nodes, operations
+from ocannl.passes.analysis.nests import ZERO, Indexed, declaration, operations
 from ocannl.passes.analysis.patterns.sums import MULTIPLIED, is_float_sum, is_product
 from ocannl.passes.analysis.schedules.divisors import divisors
 from ocannl.passes.analysis.targets.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.rfactor import rfactor
 from ocannl.passes.rewrites.simplification import simplify_block
@@ -122,7 +123,7 @@ class Builder:
                 group.body.block.add_op(nest)
             self.enter(nest, member, inside)
         if self.declared:
-            Rewriter.insert_op(self.declared, InsertPoint.after(nodes(self.func)[-1]))
+            declare(self.func, self.declared)
         self.fuse(group)
         for node, (smaller, _) in inside.items():
             node.replace_all_uses_with(smaller.result)

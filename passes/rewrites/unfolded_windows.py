@@ -17,7 +17,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import all_steps, names_in, nodes, points, written_nodes
+from ocannl.passes.analysis.nests import all_steps, names_in, points, written_nodes
 from ocannl.passes.analysis.patterns.contractions import (
     LEAST_REDUCED,
     LEAST_SIDE,
@@ -25,6 +25,7 @@ from ocannl.passes.analysis.patterns.contractions import (
     stands_alone,
 )
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 
 # What is unfolded takes no more bytes than these, or than so many times what the nest touches.
@@ -240,4 +241,4 @@ class Unfolder:
         return nest
 
     def declare(self, node: NodeOp) -> None:
-        Rewriter.insert_op(node, InsertPoint.after(nodes(self.func)[-1]))
+        declare(self.func, node)

@@ -19,11 +19,11 @@ from ocannl.dialects.ir.origins import derive, union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.scalar.accumulation import builder_for
 from ocannl.passes.analysis.names import Names, joined_label, labels_of
-from ocannl.passes.analysis.nests import nodes
 from ocannl.passes.loops.online_softmax.blocks import BlockSpace, CopiedNest, node_inside
 from ocannl.passes.loops.online_softmax.recognize import Exponential, Softmax, load_of
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, variable
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.rfactor import rfactor
 
 
@@ -75,7 +75,7 @@ class GroupBuilder:
         """
         label = self.labels.fresh(f"{member.nest.label.data}.partial")
         shared = rfactor(member.nest, member.reductions[0], label, ())
-        Rewriter.insert_op(shared.node, InsertPoint.after(nodes(self.func)[-1]))
+        declare(self.func, shared.node)
         self.resets.append(shared.before)
         so_far = next(
             op

@@ -14,7 +14,8 @@ from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import nodes, operations
+from ocannl.passes.analysis.nests import operations
+from ocannl.passes.rewrites.declarations import declare
 
 
 def keep_reciprocals(func: FuncOp, sums: Sequence[NestOp], groups: Sequence[GroupOp]) -> None:
@@ -45,7 +46,7 @@ def reciprocals(func: FuncOp, nest: NestOp, sums: SSAValue) -> NodeOp:
     node = NodeOp(
         label, "local", "reciprocals, of which many scores have one", MemRefType(f32, memref_shape(sums))
     )
-    Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
+    declare(func, node)
     made = nest.clone()
     (store,) = [op for op in made.body.block.ops if isinstance(op, StoreOp)]
     one = arith.ConstantOp(FloatAttr(1.0, f32))

@@ -22,11 +22,12 @@ from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import names_in, nodes
+from ocannl.passes.analysis.nests import names_in
 from ocannl.passes.loops.online_softmax.hidden_blocks import stored_value
 from ocannl.passes.loops.online_softmax.recognize import Softmax, load_or_none
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, variable
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
+from ocannl.passes.rewrites.declarations import declare
 
 
 @dataclass
@@ -150,7 +151,7 @@ def keep_result(mean: ScoreNest) -> None:
     why = "weighted sum that gradients need"
     node = NodeOp(label, "local", why, MemRefType(sum.type, list(memref_shape(store.node))))
     derive([node], nest.location)
-    Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
+    declare(func, node)
     load = LoadOp(node.result, store.indices.data)
     values: dict[SSAValue, SSAValue] = {sum: load.result}
     rest = [op.clone(values) for op in nest.body.block.ops if op is not sum.owner]

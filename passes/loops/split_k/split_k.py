@@ -38,6 +38,7 @@ from ocannl.passes.analysis.patterns.contractions import (
 from ocannl.passes.analysis.schedules.divisors import divisors
 from ocannl.passes.analysis.schedules.shared_reductions import choose_lanes, is_long, shared_variable
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 
@@ -215,7 +216,7 @@ def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
     else:
         Rewriter.replace_op(reduce, LoadOp(node.result, cells))
     remove_unused_operations(nest.body.block)
-    Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
+    declare(func, node)
     Rewriter.insert_op(partial, InsertPoint.before(nest))
 
 

@@ -20,7 +20,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, Sto
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.accumulation import builder_for
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import declaration, nodes
+from ocannl.passes.analysis.nests import declaration
 from ocannl.passes.analysis.patterns.convolutions import Convolution, points
 from ocannl.passes.analysis.schedules.divisors import largest_divisor
 from ocannl.passes.analysis.targets.target import TargetDescription
@@ -38,6 +38,7 @@ from ocannl.passes.loops.winograd.transforms import (
     transposed,
 )
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
+from ocannl.passes.rewrites.declarations import declare
 from ocannl.passes.rewrites.indices import Copier
 from ocannl.passes.rewrites.rfactor import nest_of
 
@@ -90,7 +91,7 @@ class Tiling:
         """Replaces the nest."""
         declared, steps = self.of_kernel() if self.convolution.of_kernel else self.of_output()
         derive([*declared, *steps], self.nest.location)
-        Rewriter.insert_op(declared, InsertPoint.after(nodes(self.func)[-1]))
+        declare(self.func, declared)
         Rewriter.insert_op(steps, InsertPoint.before(self.nest))
         Rewriter.erase_op(self.nest)
 

@@ -265,3 +265,26 @@ loops.func @step_of_halves {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "m" (o = 3072, i = 768) {
 // CHECK-NEXT:      %{{.*}} = loops.load %[[P]][o, i]
+
+// A node may be declared after steps that do not use it.
+loops.func @late {
+  %x = assign.node "x" constant because "data" : memref<1048576xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<f32>
+  loops.nest "y" () {
+    %sum = loops.reduce add (k = 1048576) : f32 {
+      %0 = loops.load %x[k]
+      loops.yield %0
+    }
+    loops.store %sum, %y[]
+  }
+  %z = assign.node "z" on_device because "result" : memref<3xf32>
+  loops.nest "z" (i = 3) {
+    %0 = loops.load %y[]
+    loops.store %0, %z[i]
+  }
+}
+
+// CHECK-LABEL: loops.func @late {
+// CHECK:         %y = assign.node
+// CHECK-NEXT:    assign.node "y.partial"
+// CHECK-NEXT:    loops.nest "y.partial"

@@ -107,3 +107,41 @@ loops.func @quarters {
 // EXACT:         [[W:%.*]] = assign.node "w.turned" local because "along the sum of y" : memref<1024x2048xf8E4M3FN>
 // EXACT:         loops.load [[X]][b, i]
 // EXACT:         loops.load [[W]][o, i]
+
+// A node may be declared after steps that do not use it: a copy is declared before the step that reads it.
+loops.func @late {
+  %x = assign.node "x" constant because "data" : memref<8x1024x768xf32>
+  %g = assign.node "g" constant because "data" : memref<8x1024x3072xf32>
+  %w = assign.node "w" on_device because "gradient" : memref<3072x768xf32>
+  loops.nest "w" (o = 3072, i = 768) {
+    %0 = loops.reduce add (a = 8, b = 1024) : f32 {
+      %1 = loops.load %g[a, b, o]
+      %2 = loops.load %x[a, b, i]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %w[o, i]
+  }
+  %y = assign.node "y" on_device because "result" : memref<3xf32>
+  loops.nest "y" (i = 3) {
+    %0 = arith.constant 1.0 : f32
+    loops.store %0, %y[i]
+  }
+}
+
+// CHECK-LABEL: loops.func @late {
+// CHECK:         %w = assign.node
+// CHECK-NEXT:    assign.node "x.turned"
+// CHECK-NEXT:    loops.nest "x.turned"
+// CHECK-NEXT:      loops.load
+// CHECK-NEXT:      loops.store
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "w"
+// CHECK:         %y = assign.node
+
+// There is nothing to turn.
+loops.func @nothing {
+}
+
+// CHECK-LABEL: loops.func @nothing {
+// CHECK-NEXT:  }
