@@ -366,16 +366,17 @@ def _flat(demands: Demands, op: DataOp, elements: int) -> None:
 
 
 def _range_of(op: SliceOp | AssignOp, index: Linear) -> int | None:
-    """The range of a static index at which a tensor is sliced, from the routine or, outside one, from the
-    operation.
-    """
-    if index.variable is None:
-        return None
+    """The range of a static index at which a tensor is sliced."""
+    return None if index.variable is None else ranges_of(op).get(index.variable)
+
+
+def ranges_of(op: SliceOp | AssignOp) -> Mapping[str, int | None]:
+    """The ranges of static indices, from the routine or, outside one, from the operation."""
     ranges = static_ranges(op)
     if ranges is not None:
-        return ranges.get(index.variable)
+        return ranges
     noted = op.attributes.get("indices")
-    return dict(noted.data).get(index.variable) if isinstance(noted, IndicesAttr) else None
+    return dict(noted.data) if isinstance(noted, IndicesAttr) else {}
 
 
 def _spec(

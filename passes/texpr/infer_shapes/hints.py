@@ -102,7 +102,7 @@ def channels_first(name: str, shape: Shape, size: int) -> str | None:
 
 def _operator(op: Operation, shape_of: ShapeOf) -> str | None:
     """Another operator, or another order of its operands, for which shapes would fit."""
-    if isinstance(op, SliceOp) and shape_of(op.source).batch == Row():
+    if isinstance(op, SliceOp) and op.positions.data[0].all and shape_of(op.source).batch == Row():
         name = tensor_name(op.source)
         return f"`{name}` has no batch axis to slice; `{name}[i, ...]` takes the first axis in memory"
     if not isinstance(op, ApplyOp) or op.logic is None or len(op.args) != 2:

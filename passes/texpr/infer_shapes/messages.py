@@ -16,7 +16,7 @@ from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec import RowSpec, Slot
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, DataOp, ParamOp, RangeOp, SliceOp
-from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
+from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow, ranges_of
 from ocannl.passes.texpr.infer_shapes.descriptions import describe, shortened, tensor_name
 from ocannl.passes.texpr.infer_shapes.errors import (
     MORE_AXES,
@@ -164,11 +164,23 @@ def _clash(
         counts = [_count(side, shape_of) for side in sides]
         known = [count for count in counts if count is not None]
         return ", ".join(known) if len(known) == len(sides) > 1 else error.reason
+    if isinstance(origin.op, SliceOp) and _is_of_sizes(error):
+        return _clash_of_index(error, origin.op, sides) or error.reason
     found = {side.name: side.size for side in sides if side.size is not None}
-    if not _is_of_sizes(error) or len(set(found.values())) < 2 or isinstance(origin.op, SliceOp):
+    if not _is_of_sizes(error) or len(set(found.values())) < 2:
         return error.reason.replace(" differ", f" of {note} differ") if note else error.reason
     both = ", ".join([f"{size} in {name}" for name, size in found.items()])
     return f"axis {note} is {both}" if note else f"size {both}"
+
+
+def _clash_of_index(error: ShapeConflict, op: SliceOp, sides: Sequence[Side]) -> str | None:
+    """The size of an axis, and the range of the static index at which it is sliced."""
+    for side in sides:
+        others = [int(size) for size in re.findall(r"\d+", error.reason) if size != str(side.size)]
+        names = [name for name, size in ranges_of(op).items() if size in others]
+        if len(names) == len(others) == 1:
+            return f"size {side.size} in {side.name}, and the index `{names[0]}` takes {others[0]} values"
+    return None
 
 
 def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[Side]:

@@ -210,7 +210,7 @@ texpr.routine @r indices (n = 80) {
   %s = texpr.slice %x at n : !texpr.tensor<...b0 | ...i1 -> ...o2>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[n]`: sizes 81 and 80 differ
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[n]`: size 81 in `x`, and the index `n` takes 80 values
 // CHECK-NEXT: x: 81,10|3    (its batch axes)
 // CHECK-NEXT: ^^
 

@@ -263,4 +263,6 @@ def test_an_index_takes_the_first_axis_of_memory_without_batch_axes():
     np.testing.assert_array_equal(ctx[m], [[0, 0], [3 + 6, 40 + 8], [0, 0]])
     with pytest.raises(oc.ShapeError, match=r"`x` has no batch axis to slice; `x\[i, ...\]` takes"):
         oc.data(array_of(3), label="x")[i]
+    with pytest.raises(oc.ShapeError, match=r"size 2 in `x`, and the index `j` takes 7 values\n.*\n.*\^$"):
+        oc.data(array_of(3, 2), label="x")[:, oc.index("j", 7)]
     assert ctx[oc.data(array_of(3), label="x")[2, ...]] == 3.0
