@@ -114,8 +114,12 @@ class _Reverse:
         needed = slice_in(block, self.found.values(), operands_with_body)
         made = [op for op in operations_of(block) if op not in own]
         self.steps = [op for op in needed if op not in own]
-        for op in made:
+        steps = set(self.steps)
+        for op in reversed(made):
             op.detach()
+            if op not in steps:
+                # Adjoints that nothing asked for: they would go on using those of the steps.
+                op.erase()
 
     def _seed(self, given: dict[SSAValue, list[SSAValue]], value: SSAValue, like: SSAValue) -> SSAValue:
         block = self.scan.block

@@ -137,6 +137,17 @@ def test_second_derivatives(rng: np.random.Generator) -> None:
     agree(*seconds)
 
 
+def test_a_carry_chooses_between_values_without_gradients(rng: np.random.Generator) -> None:
+    """The choice depends on the carry, and has an adjoint that leads nowhere."""
+    x, begin = (oc.data(rng.normal(size=(B, *size))) for size in ((2, H), (H,)))
+
+    def cell(h: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, None]:
+        return oc.tanh(oc.where(h > 0, x, 2 * x) * h), None
+
+    ends = oc.scan(cell, begin, x)[1], unrolled(cell, begin, at_positions(x, 2))[1]
+    agree(*([oc.grad(loss_of([end]), begin)] for end in ends))
+
+
 def test_scans_in_scans(rng: np.random.Generator) -> None:
     p = parameters(rng, **SHAPES)
     x = oc.data(rng.normal(size=(B, 2, 3, N)), label="x")
