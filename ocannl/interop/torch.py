@@ -153,7 +153,7 @@ def _map_meant(missing: Sequence[str], extra: Sequence[str]) -> list[str]:
     if [*ours.values()] == [*theirs.values()]:
         likely = dict(zip(theirs, ours, strict=True))
     else:
-        likely = next(({name: own} for name in theirs for own in ours if theirs[name] == ours[own]), {})
+        likely = dict([(name, own) for name in theirs for own in ours if theirs[name] == ours[own]][:1])
     shown = dict([*likely.items()][:MOST_SHOWN])
     more = f", and {len(likely) - len(shown)} more" if len(likely) > len(shown) else ""
     return [f"hint: `map` gives PyTorch's names those of the block: map={shown}{more}"] if shown else []

@@ -48,7 +48,8 @@ class Checkpoints:
             raise oc.ArgumentError(f"keep is a number of checkpoints, at least 1, found {keep!r}")
         if best not in ("min", "max", None):
             raise oc.ArgumentError(f"best is 'min', 'max' or None, found {best!r}")
-        self.folder, self.keep, self.order = Path(folder), keep, best
+        self.folder, self.keep = Path(folder), keep
+        self.order: Literal["min", "max"] | None = best
 
     def save(self, ctx: oc.Context, what: Root, *, step: int, metric: float | None = None) -> Path:
         """Saves state as the checkpoint of a step, and removes those that are not kept. A metric that is no
