@@ -199,7 +199,7 @@ WRONG = {
 @pytest.mark.parametrize("message", WRONG)
 def test_what_is_out_of_order(message: str):
     with pytest.raises(AssertionError, match=message):
-        run("bf16", *matrices(), (False, False), False, False, **WRONG[message])
+        run("bf16", *matrices(), (False, False), False, False, False, **WRONG[message])
 
 
 def test_sums_are_not_there_before_the_wait():
