@@ -38,7 +38,7 @@ from ocannl.runtime.cuda import CudaDevice
 HERE, OWN = Path(__file__).parent, (sys.executable, str(Path(__file__)))
 PRECISIONS, FORMS = ("", "_tf32", "_bf16"), ("", "_nt", "_tn", "_tt")
 # How close results are to those of the CPU, relative to the largest one; some operands are rounded.
-CLOSE = {"f32": 1e-5, "tf32": 2e-2, "bf16": 2e-2}
+CLOSE = {"f32": 1e-5, "tf32": 2e-2, "bf16": 2e-2, "f8": 1e-3}
 ROWS = ("softmax", "layer_norm", "rms_norm", "log_softmax", "cross_entropy", "gelu", "transpose")
 KERNELS = [
     *(f"gemm{form}_256x192x320{kind}" for kind in PRECISIONS for form in FORMS),
@@ -58,7 +58,7 @@ SIMPLE = ("driver", "kernel by kernel", "a graph", "an index", "run_loop", "prof
 FEW = [
     "a graph",
     *(f"gemm_nt_256x192x320{kind}" for kind in PRECISIONS),
-    *("gemm_1024x448x1024_bf16", "attention in bf16"),
+    *("gemm_1024x448x1024_bf16", "f8E4M3FN", "attention in bf16"),
     *("gemm_37x53x71_bf16", "f64", "softmax_200x300", f"layer_norm_200x300{BACKWARD}", "conv_14x64x64_3x3"),
 ]
 LARGE, LARGE_ROWS, LARGE_CALLS = "gemm_4096x4096x4096_bf16", 8, 20
@@ -139,6 +139,21 @@ def halves() -> str:
         return y
 
     return close(*on_both(product), CLOSE["bf16"])
+
+
+def quarters(dtype: Any, spec: str) -> str:
+    """A product of numbers of 8 bits, in f32: of warpgroups on Hopper, by copies along the sum."""
+    rng = np.random.default_rng(0)
+    sizes = {"b": 1024, "k": 576, "o": 1032}
+    shapes = [[sizes[axis] for axis in part.split(" | ")] for part in spec.split(" => ")[0].split("; ")]
+    x, w = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+
+    def product(context: oc.Context) -> oc.Tensor:
+        y = oc.einsum(spec, *(oc.cast(oc.data(a, label=n), np.float32) for a, n in ((x, "x"), (w, "w"))))
+        context.compile(oc.forward(y), name="quarters")()
+        return y
+
+    return close(*on_both(product), CLOSE["f8"])
 
 
 def attention(dtype: Any, is_backward: bool, length: int = 256) -> str:
@@ -251,6 +266,8 @@ CHECKS: dict[str, Callable[[], str]] = {
     "profile": partial(indexed, "profile"),
     "f64": doubles,
     "f16": halves,
+    "f8E4M3FN": partial(quarters, oc.float8_e4m3fn, "b | k; o | k => b | o"),
+    "f8E5M2": partial(quarters, oc.float8_e5m2, "k | b; k | o => b | o"),
     "attention": partial(attention, np.float32, False),
     "gradients of attention": partial(attention, np.float32, True),
     "attention in bf16": partial(attention, oc.bfloat16, False),
