@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr
+from xdsl.dialects.builtin import MemRefType, StringAttr
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
-from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def
+from xdsl.irdl import operand_def, opt_operand_def, prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
@@ -27,13 +27,12 @@ from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.ir.op_helpers import (
     OwnOperation,
-    given,
     operation_definition,
     parse_defined_operand,
     print_parts,
 )
 from ocannl.dialects.kernel.condition import IfOp
-from ocannl.dialects.kernel.copies import ARRAY, CommitOp, CopyOp, WaitOp, check_bounds_of
+from ocannl.dialects.kernel.copies import ARRAY, CommitOp, CopyOp, PlainTogetherOp, WaitOp, check_bounds_of
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import BARRIER, LaunchOp, SharedOp, TogetherOp, enclosing_launch
 from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
@@ -45,35 +44,10 @@ from ocannl.dialects.routine import check_no_arguments, parse_body
 
 
 @operation_definition
-class BarrierOp(TogetherOp):
-    """A barrier: all threads of a block arrive before any goes on, and see what the others stored.
-
-    At `kernel.barrier 1` a thread may go on before the others have come (a fuzzy barrier: Gupta, 1989): they
-    have come to the same one of the iteration before.
-    """
+class BarrierOp(PlainTogetherOp):
+    """A barrier: all threads of a block arrive before any goes on, and see what the others stored."""
 
     name = BARRIER
-    behind = opt_prop_def(IntAttr)
-
-    def __init__(self, behind: int = 0) -> None:
-        Operation.__init__(self, properties=given(behind=IntAttr(behind) if behind else None))
-
-    @property
-    def is_full(self) -> bool:
-        return self.behind is None
-
-    def print(self, printer: Printer) -> None:
-        if self.behind is not None:
-            printer.print_string(f" {self.behind.data}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> BarrierOp:
-        return cls(parser.parse_optional_integer(allow_boolean=False, allow_negative=False) or 0)
-
-    def verify_(self) -> None:
-        super().verify_()
-        if self.behind is not None and self.behind.data != 1:
-            raise VerifyException("threads may be 1 iteration behind at a barrier")
 
 
 @operation_definition

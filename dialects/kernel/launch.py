@@ -104,18 +104,13 @@ class LaunchOp(StepOp):
     def shared_bytes(self) -> int:
         """The shared memory of a block."""
         arrays = sum(op.bytes for op in self.body.block.ops if isinstance(op, SharedOp))
-        return arrays + rounded(MBARRIER_BYTES * (self.mbarriers + self.has_fuzzy_barrier))
+        return arrays + rounded(MBARRIER_BYTES * self.mbarriers)
 
     @property
     def mbarriers(self) -> int:
         """The barriers in memory by which a block waits for bulk copies: one for each array of a ring."""
         rings = [op.operands[1] for op in self.body.walk() if op.name == COPY and "bulk" in op.properties]
         return max((memref_shape(ring)[0] if is_ring(ring) else 1 for ring in rings), default=0)
-
-    @property
-    def has_fuzzy_barrier(self) -> bool:
-        """Whether threads may be an iteration behind, which is counted by a barrier in memory."""
-        return self.mbarriers > 0 and any(is_fuzzy(op) for op in self.body.walk())
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label)
@@ -321,16 +316,7 @@ def _turns(scope: Operation) -> tuple[str, ...]:
     """
     if isinstance(scope, LaunchOp) or scope.name == POINT:
         return ()
-    return (
-        _variables(scope)
-        if any(op.name == BARRIER and not is_fuzzy(op) for op in scope.regions[0].block.ops)
-        else ()
-    )
-
-
-def is_fuzzy(op: Operation) -> bool:
-    """Whether an operation is a barrier to which other threads may come later."""
-    return op.name == BARRIER and "behind" in op.properties
+    return _variables(scope) if any(op.name == BARRIER for op in scope.regions[0].block.ops) else ()
 
 
 def _thread_names(scope: Operation) -> list[str]:

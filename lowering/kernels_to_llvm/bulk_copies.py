@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.dialects.kernel.boxes import Box
-from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, WARP
-from ocannl.dialects.kernel.launch import LaunchOp
+from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES
 from ocannl.lowering.llvm.builder import FunctionBuilder
 
 # A tensor map is a parameter by value, whose address the hardware takes.
 MAP_PARAMETER = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 # What threads did to shared memory comes before what hardware does that reads and writes by another way.
 FENCE = "fence.proxy.async.shared::cta;"
-INIT = "mbarrier.init.shared::cta.b64 [$1], $2;"
+INIT = "mbarrier.init.shared::cta.b64 [$1], 1;"
 EXPECT = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$1], $2;"
 ARRIVE = "mbarrier.arrive.shared::cta.b64 _, [$1];"
 TEST = "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; selp.b32 $0, 1, 0, p; }"
@@ -42,36 +41,30 @@ class BulkCopies:
     """Emits the bulk copies of a kernel, of which so many groups may be on their way.
 
     Attributes:
-        count: the mbarriers of groups, which one of warps may follow.
+        count: the mbarriers.
         place: a pointer to the first one.
     """
 
-    def __init__(self, b: FunctionBuilder, launch: LaunchOp) -> None:
-        self.b, self.count, self.place = b, launch.mbarriers, ""
-        self.warps = launch.threads // WARP if launch.has_fuzzy_barrier else 0
-        self.is_first, self.is_leader, self.base = "", "", ""
-        # The groups that have ended, and those that were waited for; the barriers that the thread has met.
-        self.committed, self.arrived, self.met = (b.allocate("i32") for _ in range(3))
+    def __init__(self, b: FunctionBuilder, count: int) -> None:
+        self.b, self.count, self.place = b, count, ""
+        self.is_first, self.base = "", ""
+        # The groups that have ended, and those that were waited for.
+        self.committed, self.arrived = b.allocate("i32"), b.allocate("i32")
 
     def start(self, thread: str) -> None:
         """Prepares the mbarriers; the block has to meet before threads wait at them."""
         b = self.b
         self.is_first = b.emit(f"icmp eq i32 {thread}, 0")
-        self.is_leader = b.emit(f"icmp eq i32 {b.emit(f'and i32 {thread}, {WARP - 1}')}, 0")
         self.base = b.emit(f"addrspacecast ptr {self.place} to ptr addrspace(3)")
-        for counter in (self.committed, self.arrived, self.met):
+        for counter in (self.committed, self.arrived):
             b.emit_void(f"store i32 0, ptr {counter}")
-        for number, count in enumerate([1] * self.count + [self.warps] * bool(self.warps)):
-            self.by_first(INIT, "r,n", f"ptr addrspace(3) {self.mbarrier(number)}, i32 {count}")
+        for number in range(self.count):
+            self.by_first(INIT, "r", f"ptr addrspace(3) {self.mbarrier(number)}")
         fence(b)
 
     def by_first(self, text: str, constraints: str, arguments: str) -> None:
         """Emits an instruction of the first thread."""
-        self.by(self.is_first, text, constraints, arguments)
-
-    def by(self, chosen: str, text: str, constraints: str, arguments: str) -> None:
-        """Emits an instruction of chosen threads, by an `i1`."""
-        assembly(self.b, f"@$0 {text}", f"b,{constraints}", f"i1 {chosen}, {arguments}")
+        assembly(self.b, f"@$0 {text}", f"b,{constraints}", f"i1 {self.is_first}, {arguments}")
 
     def mbarrier(self, number: str | int) -> str:
         return self.b.emit(f"getelementptr i64, ptr addrspace(3) {self.base}, i32 {number}")
@@ -120,25 +113,13 @@ class BulkCopies:
             group = b.emit(f"load i32, ptr {self.arrived}")
             mbarrier, turn = self.of_group(group), b.emit(f"udiv i32 {group}, {self.count}")
             parity = b.emit(f"and i32 {turn}, 1")
-            self.test(mbarrier, parity)
+            with b.repeated() as tests:
+                arguments = f"ptr addrspace(3) {mbarrier}, i32 {parity}"
+                found = b.emit(
+                    f'call i32 asm sideeffect "{TEST}", "=r,r,r,~{{memory}}"({arguments}) convergent'
+                )
+                tests.until = b.emit(f"icmp ne i32 {found}, 0")
             following = b.emit(f"add i32 {group}, 1")
             b.emit_void(f"store i32 {following}, ptr {self.arrived}")
             groups.until = b.emit(f"icmp sge i32 {following}, {done}")
         b.close_branch(branch)
-
-    def test(self, mbarrier: str, parity: str) -> None:
-        """Waits until a phase of an mbarrier has ended."""
-        b = self.b
-        with b.repeated() as tests:
-            arguments = f"ptr addrspace(3) {mbarrier}, i32 {parity}"
-            found = b.emit(f'call i32 asm sideeffect "{TEST}", "=r,r,r,~{{memory}}"({arguments}) convergent')
-            tests.until = b.emit(f"icmp ne i32 {found}, 0")
-
-    def barrier(self) -> None:
-        """Comes to a barrier when all warps have come to the one before; the first one has none before."""
-        b, mbarrier = self.b, self.mbarrier(self.count)
-        number = b.emit(f"load i32, ptr {self.met}")
-        following = b.emit(f"add i32 {number}, 1")
-        self.test(mbarrier, b.emit(f"and i32 {following}, 1"))
-        self.by(self.is_leader, ARRIVE, "r", f"ptr addrspace(3) {mbarrier}")
-        b.emit_void(f"store i32 {following}, ptr {self.met}")

@@ -82,14 +82,12 @@ class DeviceThread(ThreadEmitter):
         reduces = [op for op in launch.body.walk() if isinstance(op, ReduceOp)] if has_warpgroups else []
         found = ((op, find_product(launch, op)) for op in reduces)
         self.products = {op: product for op, product in found if product is not None}
-        self.bulk = BulkCopies(b, launch) if has_warpgroups and launch.mbarriers else None
+        self.bulk = BulkCopies(b, launch.mbarriers) if has_warpgroups and launch.mbarriers else None
         self.maps: dict[tuple[SSAValue, tuple[int, ...], tuple[int, ...], bool], str] = {}
         self.totals = totals(launch, self.over)
         self.copies = [op for op in launch.body.walk() if isinstance(op, CopyOp)]
         self.has_async = any(op.is_async and not self.is_bulk(op) for op in self.copies)
-        touched = self.touched_by_threads()
-        self.needs_fences = not touched.isdisjoint(self.touched_by_hardware())
-        self.shares_memory = any(isinstance(array.owner, SharedOp) for array in touched)
+        self.needs_fences = not self.touched_by_threads().isdisjoint(self.touched_by_hardware())
 
     def is_bulk(self, op: CopyOp) -> bool:
         return self.bulk is not None and op.is_bulk
@@ -153,7 +151,7 @@ class DeviceThread(ThreadEmitter):
         for op in sorted(arrays, key=lambda op: not is_swizzled(op.result)):
             self.pointers[op.result] = pointer(op.bytes)
         if self.bulk is not None:
-            self.bulk.place = pointer(MBARRIER_BYTES * (self.bulk.count + self.launch.has_fuzzy_barrier))
+            self.bulk.place = pointer(MBARRIER_BYTES * self.bulk.count)
 
     def emit_op(self, op: Operation) -> None:
         if op in self.totals.values():
@@ -183,14 +181,8 @@ class DeviceThread(ThreadEmitter):
             ],
         )
 
-    def barrier(self, is_full: bool = True) -> None:
-        """Where hardware reads or writes by another way than threads do, these say before that they have.
-
-        Threads that share no memory need not wait for each other: hardware says what it has copied.
-        """
-        if not is_full and self.bulk is not None and not self.shares_memory:
-            self.bulk.barrier()
-            return
+    def barrier(self) -> None:
+        """Where hardware reads or writes by another way than threads do, these say before that they have."""
         if self.needs_fences:
             fence(self.b)
         self.b.emit_void("call void @llvm.nvvm.barrier0()")

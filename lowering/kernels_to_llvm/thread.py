@@ -87,7 +87,7 @@ class ThreadEmitter(ThreadValues):
             case CopyOp():
                 self.copy(op)
             case BarrierOp():
-                self.barrier(is_full=op.is_full)
+                self.barrier()
             case CombineOp():
                 self.combine(op)
             case CommitOp():
@@ -106,7 +106,7 @@ class ThreadEmitter(ThreadValues):
             case _:
                 self.scalar(op)
 
-    def barrier(self, is_full: bool = True) -> None:
+    def barrier(self) -> None:
         raise AssertionError("a barrier is the target's")
 
     def combine(self, op: CombineOp) -> None:

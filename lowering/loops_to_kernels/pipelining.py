@@ -78,7 +78,6 @@ class Pipeline:
 
     Attributes:
         async_products: the work of a step are products that may be in flight when the next step begins.
-        fuzzy: threads may be a step behind others, where copies in bulk are all that they share.
     """
 
     draft: Draft
@@ -89,7 +88,6 @@ class Pipeline:
     depth: int
     most_stages: int
     async_products: bool = False
-    fuzzy: bool = False
 
     @property
     def steps(self) -> int:
@@ -118,15 +116,14 @@ class Pipeline:
         step = self.draft.names.fresh(f"{self.k}_block")
         space = (*self.outer, (step, self.steps))
         arrays, number = [self.array(operand) for operand in self.operands], numbered(space)
-        behind = int(self.fuzzy and self.stages > STAGES_IN_USE)
-        ahead = self.stages - 1 - self.in_flight - behind
+        ahead = self.stages - 1 - self.in_flight
         slot: Map = (number,) if ahead else ()
         later = self.fetch(arrays, space, number + Linear((), ahead)) if ahead else []
         tile = work([(array.result, slot) for array in arrays], self.deep(Linear.var(step)), later)
         before = [op for k in range(ahead) for op in self.fetch(arrays, space, Linear((), k))]
         if ahead:
             done = [WaitProductsOp(self.in_flight)] if self.in_flight else []
-            body = [WaitOp(ahead - 1), *done, BarrierOp(behind), *tile]
+            body = [WaitOp(ahead - 1), *done, BarrierOp(), *tile]
         else:
             body = [
                 BarrierOp(),

@@ -294,10 +294,8 @@ def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options:
         ]
         room = most // stage_bytes(depth, operands)
         stages = WARPGROUP_STAGES if room >= 2 * WARPGROUP_STAGES else min(MOST_STAGES, room)
-        # Where threads add up what a step gives, the tensor cores work for others.
-        waits = bytes < HALF_BYTES
-        plan = (draft, operands, found.outer, found.k, size, depth, stages)
-        return Pipeline(*plan, async_products=not waits, fuzzy=waits)
+        goes_on = bytes >= HALF_BYTES
+        return Pipeline(draft, operands, found.outer, found.k, size, depth, stages, async_products=goes_on)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]

@@ -43,7 +43,7 @@ def arrays(sizes: Sizes, element: str, x: str, w: str) -> tuple[dict[str, Array]
 
 
 def check(
-    module: ModuleOp, sizes: Sizes, element: str, x: str, w: str, arch: str = ARCH, apart: int = 0
+    module: ModuleOp, sizes: Sizes, element: str, x: str, w: str, arch: str = ARCH, apart: bool = False
 ) -> Counts:
     """Runs the PTX, which computes the product."""
     text = ptx_text(module, arch)

@@ -38,9 +38,9 @@ def launch(
     arguments: Sequence[int],
     memory: Global,
     counts: Counts | None = None,
-    apart: int = 0,
+    apart: bool = False,
 ) -> None:
-    """Runs a kernel. With `apart`, each warp runs until it waits, the last one first; -1: the first one."""
+    """Runs a kernel. With `apart`, each warp runs until it has to wait, the last one first."""
     given = dict(zip(function.parameters, arguments, strict=True))
     most = max(1, AT_A_TIME // threads)
     with np.errstate(all="ignore"):
@@ -70,13 +70,13 @@ class Machine:
         arguments: Mapping[str, int],
         memory: Global,
         counts: Counts | None,
-        apart: int,
+        apart: bool,
     ) -> None:
         self.function, self.memory, self.counts, self.threads = function, memory, counts, threads
         self.count = len(blocks) * threads
         thread = np.arange(self.count, dtype=np.uint32)
         self.lanes = thread % threads
-        self.warps = self.lanes.astype(np.int64) // WARP * apart
+        self.warps = self.lanes // WARP if apart else np.zeros(self.count, np.uint32)
         sizes = {"%ntid.x": threads, "%nctaid.x": grid}
         self.registers: dict[str, Array] = {
             "%tid.x": self.lanes,

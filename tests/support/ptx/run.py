@@ -20,7 +20,10 @@ FIRST, ALIGNMENT = 1 << 33, 256
 
 
 def run_ptx(
-    text: str, arrays: Mapping[str, NDArray[Any]], indices: Mapping[str, int] | None = None, apart: int = 0
+    text: str,
+    arrays: Mapping[str, NDArray[Any]],
+    indices: Mapping[str, int] | None = None,
+    apart: bool = False,
 ) -> Counts:
     """Runs the kernels of the routine in a text; nodes that have no array are left out of the result."""
     (routine,) = descriptions(text)

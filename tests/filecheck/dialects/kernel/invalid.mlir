@@ -685,29 +685,3 @@ loops.func @negative_products {
     "kernel.wait_products"() <{pending = #builtin.int<-1>}> : () -> ()
   }
 }
-
-// -----
-
-// CHECK: `kernel.barrier`: threads may be 1 iteration behind at a barrier
-loops.func @behind {
-  kernel.launch "y" block (t = 128) {
-    kernel.barrier 2
-  }
-}
-
-// -----
-
-// Threads that do not wait for each other may store at once.
-// CHECK: `kernel.launch`: threads that differ in `t` store to the same cell
-loops.func @apart {
-  %y = assign.node "y" on_device : memref<4xf32>
-  kernel.launch "y" block (t = 4) {
-    %zero = arith.constant 0.000000e+00 : f32
-    kernel.for (k = 4) {
-      kernel.barrier 1
-      kernel.where k + t < 4 {
-        loops.store %zero, %y[k + t]
-      }
-    }
-  }
-}

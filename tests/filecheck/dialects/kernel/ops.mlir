@@ -107,7 +107,6 @@ loops.func @kernels indices (batch_n = 4) {
   // CHECK:           %d3 = kernel.mma %a3, %b3 rows (h) deep () columns (c)
   // CHECK-NEXT:      %d4 = arith.addf %d3, %d3 : f64
   // CHECK:           kernel.wait_products 1
-  // CHECK-NEXT:      kernel.barrier 1
   // CHECK:             %d5 = kernel.mma async %a2, %b2 rows (h) deep (q, e) columns (c)
   kernel.launch "on tensor cores" block (l = 32) registers (h = 2, q = 2, c = 2, e = 2) {
     %f1 = kernel.shared memref<2x2x32xf32>
@@ -125,7 +124,6 @@ loops.func @kernels indices (batch_n = 4) {
     %d4 = arith.addf %d3, %d3 : f64
     %d7 = loops.reduce add (k = 3) : f32 {
       kernel.wait_products 1
-      kernel.barrier 1
       %d6 = loops.reduce add (j = 2) : f32 {
         %d5 = kernel.mma async %a2, %b2 rows (h) deep (q, e) columns (c)
         loops.yield %d5

@@ -29,7 +29,6 @@ from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.loops_to_kernels import tensor_cores
 from ocannl.lowering.loops_to_kernels.tensor_cores import QUARTER_TILES, WARPGROUP_TILES, WarpTiles
-from ocannl.lowering.pipelines import module_text
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import find_ptxas
 
@@ -76,26 +75,13 @@ def test_products_of_8_bits(element: str, tiles: WarpTiles, monkeypatch: pytest.
     monkeypatch.setattr(tensor_cores, "QUARTER_TILES", [tiles])
     sizes = (2 * tiles.rows, 2 * tiles.columns, 9 * 128)
     module = lowered(product(sizes, element), warpgroups=True)
-    counts = check(module, sizes, element, "b, i", "o, i", apart=-1)
+    counts = check(module, sizes, element, "b, i", "o, i", apart=True)
     assert not counts.conflicts(looped=True)
     assert not counts.partial()
     starts = re.findall(
         rf"k32\.f32\.{TYPES[element]}\.\w+\s+\{{[^}}]*\}}, \S+ \S+ (\d), 1, 1;", ptx_text(module, ARCH)
     )
     assert starts == ["0", "1", "1", "1"]
-
-
-def test_warps_that_are_a_step_behind(monkeypatch: pytest.MonkeyPatch):
-    """The first one, which copies, waits for the others to have read what it overwrites."""
-    monkeypatch.setattr(tensor_cores, "QUARTER_TILES", QUARTER_TILES[-1:])
-    sizes = (64, 64, 9 * 128)
-    module = lowered(product(sizes, "f8E5M2"), warpgroups=True)
-    assert "kernel.barrier 1" in module_text(module)
-    text, (found, _) = ptx_text(module, ARCH), arrays(sizes, "f8E5M2", "b, i", "o, i")
-    assert text.count("bar.sync") == 1
-    arrive = re.findall(r"@%p\d+ mbarrier.arrive.shared::cta.b64 _, \[%\w+\];", text)[-1]
-    with pytest.raises(AssertionError, match="threads wait for a phase that does not end"):
-        run_ptx(text.replace(arrive, ""), found, apart=-1)
 
 
 @pytest.mark.exhaustive
