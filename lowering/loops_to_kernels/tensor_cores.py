@@ -81,9 +81,12 @@ WARPGROUP_TILES = (
     WarpTiles(128, 64, 16, 64),
     WarpTiles(64, 64, 16, 64),
 )
-# Products of 8 bits have sums of a step beside those of all.
+# Products of 8 bits have sums of a step beside those of all: three warpgroups have room for larger tiles.
 MOST_QUARTER_COLUMNS = 192
-QUARTER_TILES = [tiles for tiles in WARPGROUP_TILES if tiles.columns <= MOST_QUARTER_COLUMNS]
+QUARTER_TILES = (
+    WarpTiles(192, 128, 16, 128),
+    *(tiles for tiles in WARPGROUP_TILES if tiles.columns <= MOST_QUARTER_COLUMNS),
+)
 
 
 def fits_tensor_cores(found: Contraction, tensor_types: Types) -> bool:
