@@ -2,7 +2,8 @@
 
 A name ends with `_backward` where the gradient of `x` is wanted, too. Products of matrices are called
 `gemm_<rows>x<summed>x<columns>`, of any sizes; `gemm_tn_...` if the first operand is stored transposed. With
-`_bf16` at the end operands and results are bf16, with `_tf32` operands of f32 may be rounded to TF32.
+`_bf16` or `_f64` at the end operands and results are such, with `_tf32` operands of f32 may be rounded to
+TF32.
 `add_<rows>x<columns>` is `add` of another size.
 
 `conv_<size>x<in>x<out>_<k>x<k>` convolves 32 padded images of size x size with `in` channels, at every other
@@ -18,17 +19,19 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+AnyFloat = TypeVar("AnyFloat", bound=np.floating[Any])
 Shape = tuple[int, ...]
 
 ROWS = (4096, 1024)
 BACKWARD = "_backward"
 ROWWISE = re.compile(rf"([a-z_]+?)(?:_(\d+)x(\d+))?({BACKWARD})?")
-GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)(?:_(bf16|tf32))?")
+GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)(?:_(f64|bf16|tf32))?")
 BATCH, IMAGE, OF_KERNEL = 32, "_image", "_kernel"
 CONV = re.compile(rf"conv_(\d+)x(\d+)x(\d+)_(\d+)x\4(_by2)?({IMAGE}|{OF_KERNEL})?")
 ATTENTION = re.compile(rf"attention_(\d+)x(\d+)x(\d+)(?:_(bf16|tf32))?({BACKWARD})?")
@@ -47,7 +50,7 @@ class Kernel:
         flops: floating-point operations, where they are what counts.
         moved: how many floats are read and written, each once, where memory is what counts.
         product: of which axes a product is, as `ik,kj->ij`.
-        precision: `f32`, `bf16` or `tf32`.
+        precision: `f32`, `f64`, `bf16` or `tf32`.
     """
 
     block: str
@@ -212,7 +215,12 @@ WINDOWS = [
 ]
 # Groups that are measured only where they are asked for.
 MORE_GROUPS = {
-    "sizes": [f"gemm_{n}x{n}x{n}" for n in sorted(set(SQUARES))] + [f"gemm_{shape}" for shape in ODD],
+    "sizes": [
+        f"gemm{form}_{shape}{precision}"
+        for precision in ("", "_f64")
+        for form in ("", "_nt")
+        for shape in [*(f"{n}x{n}x{n}" for n in sorted(set(SQUARES))), *ODD]
+    ],
     "decoding": [f"gemm{form}_{rows}x768x3072" for form in ("", "_nt") for rows in (1, 2, 4, 8, 16)],
     "convolutions": [f"{name}{of}" for name in WINDOWS for of in ("", IMAGE, OF_KERNEL)],
     "gradients": [f"gemm_tn_{shape}" for shape in ("768x256x768", "3072x256x768", "768x256x3072")],
@@ -239,7 +247,9 @@ def kernel(name: str) -> Kernel:
     return rows(block, tuple(map(int, sizes)) if sizes[0] else ROWS, bool(backward))
 
 
-def views(kernel: Kernel, x: Floats, other: Floats) -> tuple[Floats, Floats, list[int]]:
+def views(
+    kernel: Kernel, x: NDArray[AnyFloat], other: NDArray[AnyFloat]
+) -> tuple[NDArray[AnyFloat], NDArray[AnyFloat], list[int]]:
     """The operands of a product as matrices, or batches of them; and how to transpose their product to y."""
     left, right, result = re.split(",|->", kernel.product)
     batch = [axis for axis in result if axis in left and axis in right]

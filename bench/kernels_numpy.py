@@ -7,6 +7,7 @@ import numpy as np
 from kernels import Floats, Kernel, data_of, views
 from peers import Missing
 
+DTYPES = {"f32": np.float32, "f64": np.float64}
 EPSILON = np.float32(1e-5)
 
 
@@ -42,13 +43,15 @@ BLOCKS: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 class Runs:
     def __init__(self, kernel: Kernel):
-        if kernel.backward or kernel.block not in BLOCKS or kernel.precision != "f32":
+        if kernel.backward or kernel.block not in BLOCKS or kernel.precision not in DTYPES:
             raise Missing
         data = data_of(kernel)
-        self.block, self.order = BLOCKS[kernel.block], list(range(len(kernel.y)))
-        self.x, self.other = data.x, data.other
+        self.block: Callable[[Any, Any], Any] = BLOCKS[kernel.block]
+        self.order = list(range(len(kernel.y)))
+        dtype = DTYPES[kernel.precision]
+        self.x, self.other = data.x.astype(dtype, copy=False), data.other.astype(dtype, copy=False)
         if kernel.product:
-            self.x, self.other, self.order = views(kernel, data.x, data.other)
+            self.x, self.other, self.order = views(kernel, self.x, self.other)
 
     def first(self) -> None:
         self.call(1)

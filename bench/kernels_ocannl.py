@@ -11,6 +11,7 @@ from kernels import Kernel, data_of
 import ocannl as oc
 from ocannl import nn
 
+DTYPES = {"bf16": oc.bfloat16, "f64": np.float64}
 CONVOLUTION = "..., h + i, w + j | c; o, i, j | c => ..., h, w | o"
 BLOCKS: dict[str, Callable[[oc.Tensor, oc.Tensor, oc.Tensor], oc.Tensor]] = {
     "add": lambda x, other, ids: x + other,
@@ -38,9 +39,8 @@ class Runs:
         self.device = device
         self.kernel, self.data = kernel, data_of(kernel)
         *batch, columns = kernel.x
-        x, other = self.data.x, self.data.other
-        if kernel.precision == "bf16":
-            x, other = x.astype(oc.bfloat16), other.astype(oc.bfloat16)
+        dtype = DTYPES.get(kernel.precision, np.float32)
+        x, other = (array.astype(dtype, copy=False) for array in (self.data.x, self.data.other))
         self.x = (
             oc.param("x", self.data.x, batch=batch, output=[columns], input=[])
             if kernel.backward
@@ -70,5 +70,6 @@ class Runs:
         self.context.synchronize()
 
     def values(self) -> dict[str, Any]:
-        y = {"y": np.asarray(self.context[self.y]).astype(np.float32)}
+        found = np.asarray(self.context[self.y])
+        y = {"y": found.astype(np.float32) if self.kernel.precision == "bf16" else found}
         return y | {"x.grad": np.asarray(self.context[self.x.grad])} if self.kernel.backward else y

@@ -10,6 +10,7 @@ from steps_torch import allow_tf32, compile_anew, in_torch_layout, usable, wait
 from torch import Tensor
 from torch.nn import functional
 
+DTYPES = {"bf16": torch.bfloat16, "f64": torch.float64}
 EPSILON = 1e-5
 
 
@@ -34,7 +35,7 @@ def blocks(other: Tensor, ids: Tensor, gain: Tensor, offset: Tensor) -> dict[str
 class Runs:
     def __init__(self, kernel: Kernel, compiled: bool = False, double: bool = False, device: str = "cpu"):
         self.device = usable(device)
-        own = torch.bfloat16 if kernel.precision == "bf16" else torch.float32
+        own = DTYPES.get(kernel.precision, torch.float32)
         dtype = torch.float64 if double else own
         allow_tf32(kernel.precision == "tf32")
         self.kernel, data = kernel, data_of(kernel)

@@ -18,7 +18,7 @@ from processes import Failed, Worker
 
 # How far what peers compute may be from PyTorch's values in float64, of operands as they are given: relative,
 # and absolute to the largest of an array.
-TOLERANCES = {"f32": (1e-4, 1e-5), "tf32": (1e-2, 1e-3), "bf16": (1e-2, 1e-3)}
+TOLERANCES = {"f32": (1e-4, 1e-5), "f64": (1e-6, 1e-7), "tf32": (1e-2, 1e-3), "bf16": (1e-2, 1e-3)}
 # Scores of attention in bf16 are rounded, too, before their exponentials.
 OF_SCORES = (1e-2, 2e-2)
 MODES = ("call", "loop")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from kernels import kernel
 from measure import Measured
 
 NAME = 28  # the width of a name
+# Kernels below this ratio to the best peer are listed.
+SLOW = 0.95
 TITLES = {"call": "step by step", "loop": "in a loop", "cold": "first, cold", "warm": "first, warm cache"}
 
 
@@ -29,14 +32,28 @@ def own(results: Sequence[Measured]) -> Measured:
     return next((result for result in results if result.peer == "ocannl"), Measured("", "", "", 0))
 
 
-def best_peer(results: Sequence[Measured]) -> str:
-    """How many times as long as OCANNL, each in its faster mode, the fastest peer takes."""
+def best_ratio(results: Sequence[Measured]) -> tuple[float, str] | None:
+    """How many times as long as OCANNL, each in its faster mode, the fastest peer takes, and which it is."""
     least = {r.peer: min(r.call + r.loop) for r in results}
     mine = least.pop("ocannl", None)
     if mine is None or not least:
-        return ""
+        return None
     best = min(least, key=least.__getitem__)
-    return f"x{least[best] / mine:.2f} {best}"
+    return least[best] / mine, best
+
+
+def best_peer(results: Sequence[Measured]) -> str:
+    found = best_ratio(results)
+    return "" if found is None else f"x{found[0]:.2f} {found[1]}"
+
+
+def ratios_text(ratios: Mapping[str, float]) -> str:
+    """Ratios to the best peer by name: the geometric mean, how many are at least 1, and those below 0.95."""
+    mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+    reached = sum(ratio >= 1 for ratio in ratios.values()) / len(ratios)
+    lines = [f"{len(ratios)} kernels: geometric mean x{mean:.2f}, at least x1 in {reached:.0%}"]
+    slow = sorted((ratio, name) for name, ratio in ratios.items() if ratio < SLOW)
+    return "\n".join([*lines, *(f"x{ratio:.2f} {name}" for ratio, name in slow)])
 
 
 def step_table(results: Sequence[Measured]) -> str:

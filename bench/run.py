@@ -20,7 +20,7 @@ from peak import peak, processor
 from peers import PEERS
 from problems import STEPS
 from processes import ISAS, pin
-from report import kernel_heading, kernel_line, step_table
+from report import best_ratio, kernel_heading, kernel_line, ratios_text, step_table
 from steps import PROBLEMS
 
 GROUPS: dict[str, list[str]] = {"steps": list(PROBLEMS), **KERNEL_GROUPS}
@@ -86,10 +86,16 @@ def main(args: list[str] | None = None) -> None:
     print(f"{name_of_processor}, {peak() / 1e9:.0f} GFLOP/s a core, threads: {options.threads}")
     now: Saved = {}
     failures: list[str] = []
+    ratios: dict[str, float] = {}
     for results in printed(names, how, failures):
         now |= summaries(results)
+        found = best_ratio(results)
+        if found is not None and results[0].name not in STEPS:
+            ratios[results[0].name] = found[0]
         if options.save is not None:
             save(options.save, name_of_processor, now)
+    if len(ratios) > 1:
+        print("\n" + ratios_text(ratios))
     if before is not None:
         compared = changes(before, now)
         slower = [change for change in compared if change.is_slower]

@@ -20,6 +20,7 @@ from measure import Measured
 from models import IN_F32, LARGE, ON_GPUS
 from problems import STEPS, module_of
 from processes import Failed, Missing, Worker
+from report import ratios_text
 from run import GROUPS
 from steps import PROBLEMS
 from support.layering import ROOT, SUPPORT, TESTS
@@ -103,6 +104,7 @@ SMALL = {"b": 2, "h": 3, "i": 4, "j": 5, "d": 7}
     "kernel",
     [
         *(kernels.kernel(f"gemm_{transposed}_5x3x4") for transposed in ("nn", "nt", "tn", "tt")),
+        kernels.kernel("gemm_nt_5x3x4_f64"),
         *(
             kernels.product(kernels.OTHERS[f"attention_{part}"].product, **SMALL)
             for part in ("scores", "mix")
@@ -114,8 +116,16 @@ def test_peers_compute_the_same_product(peer: str, kernel: kernels.Kernel):
     data = kernels.data_of(kernel)
     runs = import_module(f"kernels_{peer}").Runs(kernel)
     runs.first()
+    assert runs.values()["y"].dtype == (np.float64 if kernel.precision == "f64" else np.float32)
     exact = np.einsum(kernel.product, data.x.astype(float), data.other.astype(float))
     assert_close(runs.values(), {"y": exact})
+
+
+def test_many_kernels_have_a_summary():
+    assert ratios_text({"a": 2.0, "b": 0.5, "c": 0.96}).splitlines() == [
+        "3 kernels: geometric mean x0.99, at least x1 in 33%",
+        "x0.50 b",
+    ]
 
 
 def test_products_of_halves():
