@@ -32,7 +32,7 @@ NEIGHBOURS = {"halves": 2**-7}
 KERNELS = {"mixed": (1, 3), "halves": (1, 1), "tf32": (1, 3)}
 
 
-def layer(ctx: oc.Context) -> tuple[oc.Routine, list[Array]]:
+def layer(ctx: oc.Context) -> tuple[oc.Routine, list[oc.Tensor]]:
     """The gradients of the parameters of a layer whose products are in bf16, and its softmax in f32."""
     x = oc.data(numbers(1, LENGTH, HEADS * FEATURES, seed=1), label="x", axes="bbo")
     with oc.precision(oc.float32, compute=oc.bfloat16):
@@ -41,11 +41,10 @@ def layer(ctx: oc.Context) -> tuple[oc.Routine, list[Array]]:
     results = oc.grad(loss, list(oc.params(loss).values()))
     step = ctx.compile(sum((oc.forward(result) for result in results), oc.Code()), name="step")
     ctx.init_params(loss, seed=1)
-    step()
-    return step, [np.asarray(ctx[result]).astype(np.float32) for result in results]
+    return step, results
 
 
-def attention(ctx: oc.Context, kind: str, gradients: bool) -> tuple[oc.Routine, list[Array]]:
+def attention(ctx: oc.Context, kind: str, gradients: bool) -> tuple[oc.Routine, list[oc.Tensor]]:
     """Causal attention, or the gradients of its squares: all in bf16 but for sums, with weights in f32, or
     with products of TF32.
     """
@@ -61,13 +60,18 @@ def attention(ctx: oc.Context, kind: str, gradients: bool) -> tuple[oc.Routine, 
     y = nn.dot_product_attention(q, k, v, nn.causal_mask())
     y = oc.cast(y, oc.float32)
     results = oc.grad((y * y).sum(), leaves) if gradients else [y]
-    step = ctx.compile(sum((oc.forward(result) for result in results), oc.Code()), name="step")
+    return ctx.compile(sum((oc.forward(result) for result in results), oc.Code()), name="step"), results
+
+
+def values(ctx: oc.Context, step: oc.Routine, results: list[oc.Tensor]) -> list[Array]:
+    """Those of results, by a run."""
     step()
-    return step, [np.asarray(ctx[result]).astype(np.float32) for result in results]
+    return [np.asarray(ctx[result]).astype(np.float32) for result in results]
 
 
 def check_near(found: list[Array], kind: str, gradients: bool) -> None:
-    _, expected = attention(oc.Context.cpu(threads=1), kind, gradients)
+    ctx = oc.Context.cpu(threads=1)
+    expected = values(ctx, *attention(ctx, kind, gradients))
     for left, right in zip(found, expected, strict=True):
         most = TOLERANCES[kind] * np.abs(right).max()
         np.testing.assert_allclose(left, right, rtol=NEIGHBOURS.get(kind, 0), atol=most)
@@ -84,8 +88,8 @@ def in_registers(step: oc.Routine) -> list[LaunchOp]:
 def test_as_on_a_cpu(kind: str, gradients: bool):
     """With checks for races; one barrier a turn, and shared memory has only what is copied."""
     ctx = oc.Context.emulated_gpu(check=True, shuffle=1, tf32=kind == "tf32")
-    step, found = attention(ctx, kind, gradients)
-    check_near(found, kind, gradients)
+    step, results = attention(ctx, kind, gradients)
+    check_near(values(ctx, step, results), kind, gradients)
     launches = in_registers(step)
     assert len(launches) == KERNELS[kind][gradients]
     # What is summed up is divided in the same kernel.
@@ -111,8 +115,8 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
     driver = FakeDriver()
     driver.counts = Counts()
     install(monkeypatch, driver)
-    _, found = attention(oc.Context.cuda(tf32=kind == "tf32"), kind, True)
-    check_near(found, kind, True)
+    ctx = oc.Context.cuda(tf32=kind == "tf32")
+    check_near(values(ctx, *attention(ctx, kind, True)), kind, True)
     assert not driver.counts.conflicts(looped=True)
 
 
@@ -126,7 +130,7 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
 def test_nothing_is_spilled(kind: str, arch: str, features: int, monkeypatch: pytest.MonkeyPatch):
     """By few turns neither, as they are not written one after the other."""
     monkeypatch.setitem(globals(), "FEATURES", features)
-    ctx = oc.Context.emulated_gpu(arch=arch, tf32=kind == "tf32")
+    ctx = oc.Context.cuda(arch=arch, tf32=kind == "tf32")
     step, _ = layer(ctx) if kind == "layer" else attention(ctx, kind, True)
     assert arch != "sm_90a" or ("wgmma.mma_async" in step.ptx()) == (kind != "tf32")
     rows = [line for line in step.assemble().splitlines() if " quarter=4" in line]
@@ -136,10 +140,10 @@ def test_nothing_is_spilled(kind: str, arch: str, features: int, monkeypatch: py
 
 @pytest.mark.exhaustive
 def test_layer():
-    step, found = layer(oc.Context.emulated_gpu(check=True, shuffle=1))
+    gpu, cpu = oc.Context.emulated_gpu(check=True, shuffle=1), oc.Context.cpu(threads=1)
+    step, results = layer(gpu)
     assert len(in_registers(step)) == 3
-    _, expected = layer(oc.Context.cpu(threads=1))
-    for left, right in zip(found, expected, strict=True):
+    for left, right in zip(values(gpu, step, results), values(cpu, *layer(cpu)), strict=True):
         np.testing.assert_allclose(left, right, rtol=0, atol=6e-2 * np.abs(right).max())
 
 
@@ -167,7 +171,7 @@ def test_scores_of_16_bits_are_not_rounded():
 
 def test_results_that_other_blocks_still_read_over():
     """A nest after the group is part of its kernel, unless it stores to what blocks read."""
-    step, _ = attention(oc.Context.emulated_gpu(tf32=True), "tf32", gradients=False)
+    step, _ = attention(oc.Context.cuda(arch="sm_80", tf32=True), "tf32", gradients=False)
     text = step.ir("loops")
     result = re.findall(r"loops.store %\w+, (%\w+)\[", text)[-1]
     for target, launches in ((result, 1), ("%v", 2)):
@@ -180,7 +184,7 @@ def test_results_that_other_blocks_still_read_over():
 def test_wide_heads_have_room_in_shared_memory(monkeypatch: pytest.MonkeyPatch):
     """Where tiles of 128 features are too large, blocks have scores in shared memory."""
     monkeypatch.setitem(globals(), "FEATURES", 128)
-    step, _ = attention(oc.Context.emulated_gpu(tf32=True), "tf32", gradients=True)
+    step, _ = attention(oc.Context.cuda(arch="sm_80", tf32=True), "tf32", gradients=True)
     assert "sm_80" in step.ptx("sm_80")
 
 
