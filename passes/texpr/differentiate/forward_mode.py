@@ -30,7 +30,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     sum_of,
 )
 from ocannl.passes.texpr.differentiate.fixed_points import tangent_of_fixed_point
-from ocannl.passes.texpr.differentiate.products import product_beside_zero
+from ocannl.passes.texpr.differentiate.products import products_beside_zeros
 from ocannl.passes.texpr.differentiate.reverse_mode import adjoints
 from ocannl.passes.texpr.differentiate.scan_tangent import tangents_of_scan
 from ocannl.passes.texpr.differentiate.slopes import ZERO, partial, through
@@ -80,8 +80,7 @@ class Tangents:
         return {} if tangent is None else {op.result: tangent}
 
     def _through_apply(self, op: ApplyOp, before: Operation) -> SSAValue | None:
-        beside_zero = product_beside_zero(op, before)
-        results = (op.result,) if beside_zero is None else (op.result, beside_zero)
+        results = (op.result, *products_beside_zeros(op, before))
         parts = [self._part(op, part, results) for part in parts_of(op)]
         if all(part.combination.term == ZERO for part in parts):
             return None
@@ -107,7 +106,7 @@ class Tangents:
                 operands.append(tangent)
                 indices.append(map)
         slope = total(products)
-        term = ZERO if slope is None else through(op, part, slope, result, Arg(len(args) + 1))
+        term = ZERO if slope is None else through(op, part, slope, result)
         combination = Combination.of(term, operands, indices)
         return Part(combination, part.result_map, part.space)
 

@@ -14,15 +14,18 @@ from ocannl.passes.texpr.differentiate.slopes import accumulation
 ZERO, ONE = Const(0.0), Const(1.0)
 
 
-def product_beside_zero(op: ApplyOp, before: Operation) -> SSAValue | None:
-    """For an accumulation by `mul`, at each cell the product of all terms but the one that is zero; zero if
-    none is, or several are. None for other accumulations.
+def products_beside_zeros(op: ApplyOp, before: Operation) -> tuple[SSAValue, ...]:
+    """For an accumulation by `mul`, two values `a` and `b` of each cell, for which `a - b * term` is the
+    product of all terms but one that is zero, and has its first derivative. None for other accumulations.
+
+    With one zero `a` is the product of the others, and `b` is zero; with two, `b` is that of the others, and
+    `a` is `b` times the sum of both; with more, both are zero.
     """
     parts = parts_of(op)
     if all(accumulation(op, part) != "mul" for part in parts):
-        return None
+        return ()
 
-    def over(accum: str, at_zero: Term, elsewhere: bool) -> SSAValue:
+    def over(accum: str, at_zero: Term | None, elsewhere: bool) -> SSAValue:
         return insert(
             ApplyOp.of_parts(
                 [_where_zero(part, at_zero, elsewhere) for part in parts], gradient_type(op.result), accum
@@ -31,14 +34,20 @@ def product_beside_zero(op: ApplyOp, before: Operation) -> SSAValue | None:
             op,
         ).result
 
-    zeros, others = over("add", ONE, False), over("mul", ONE, True)
-    term = App("where", (App("eq", (Arg(0), ONE)), Arg(1), ZERO))
-    return combined(term, [zeros, others], gradient_type(op.result), before)
+    def cells(term: Term, *values: SSAValue) -> SSAValue:
+        return combined(term, values, gradient_type(op.result), before)
+
+    zeros, others = over("add", ONE, elsewhere=False), over("mul", ONE, elsewhere=True)
+    both = cells(App("where", (App("eq", (Arg(0), Const(2.0))), Arg(1), ZERO)), zeros, others)
+    total = over("add", None, elsewhere=False)
+    of_one = App("where", (App("eq", (Arg(0), ONE)), Arg(1), App("mul", (Arg(2), Arg(3)))))
+    return cells(of_one, zeros, others, both, total), both
 
 
-def _where_zero(part: Part, at_zero: Term, elsewhere: bool) -> Part:
-    """A part with one number where its term is zero, and its term or zero elsewhere."""
+def _where_zero(part: Part, at_zero: Term | None, elsewhere: bool) -> Part:
+    """A part with a number where its term is zero, or the term itself, and its term or zero elsewhere."""
     combination = part.combination
     own = combination.term
-    term = App("where", (App("eq", (own, ZERO)), at_zero, own if elsewhere else ZERO))
+    there = own if at_zero is None else at_zero
+    term = App("where", (App("eq", (own, ZERO)), there, own if elsewhere else ZERO))
     return Part(Combination(term, combination.operands, combination.maps), part.result_map, part.space)

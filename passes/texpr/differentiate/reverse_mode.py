@@ -27,7 +27,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     sum_to,
 )
 from ocannl.passes.texpr.differentiate.fixed_points import through_fixed_point
-from ocannl.passes.texpr.differentiate.products import product_beside_zero
+from ocannl.passes.texpr.differentiate.products import products_beside_zeros
 from ocannl.passes.texpr.differentiate.scan_adjoint import through_scan
 from ocannl.passes.texpr.differentiate.slopes import partial, through
 
@@ -118,8 +118,7 @@ def _contributions(
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)
     elif isinstance(op, ApplyOp):
-        beside_zero = product_beside_zero(op, before)
-        results = (op.result,) if beside_zero is None else (op.result, beside_zero)
+        results = (op.result, *products_beside_zeros(op, before))
         for part in parts_of(op):
             for index, operand in enumerate(part.combination.operands):
                 found = _contribution(op, part, index, adjoint, results) if operand in active else None
@@ -139,7 +138,7 @@ def _contribution(
     slope = product(partial(op, part, index, result), Arg(len(args) + len(results)))
     if slope is None:
         return None
-    term = through(op, part, slope, result, Arg(len(args) + 1))
+    term = through(op, part, slope, result)
     operands = [*args, *results, adjoint]
     maps = [*arg_maps, *[part.result_map] * (1 + len(results))]
     accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"

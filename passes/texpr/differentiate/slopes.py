@@ -40,15 +40,18 @@ def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term | None:
             raise OcannlError(at_line(op, f"there is no gradient through an accumulation by `{other}`"))
 
 
-def through(op: ApplyOp, part: Part, slope: Term, result: Arg, beside_zero: Arg) -> Term:
+def through(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
     """The derivative of a cell of the result by that of a point's term: for an extreme, it counts where the
-    point attains the result. `beside_zero` stands for `product_beside_zero`.
+    point attains the result. The arguments after `result` stand for
+    `products_beside_zeros`.
     """
     term = part.combination.term
     match accumulation(op, part):
         case "max" | "min":
             return App("where", (App("eq", (result, term)), slope, ZERO))
         case "mul":
+            first, second = Arg(result.index + 1), Arg(result.index + 2)
+            beside_zero = App("sub", (first, App("mul", (second, term))))
             others = App("where", (App("eq", (term, ZERO)), beside_zero, App("div", (result, term))))
             return App("mul", (slope, others))
         case _:

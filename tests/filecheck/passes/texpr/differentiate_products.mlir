@@ -9,3 +9,7 @@ texpr.routine @product {
   %y = texpr.apply mul= %w logic "a =>" : !texpr.tensor<f32>
   texpr.backprop %y
 }
+// Where two are zero, the derivative by one depends on the other.
+// CHECK:      %[[TWO:.*]] = texpr.apply [] = where(eq(%{{.*}}[], 2.0), %{{.*}}[], 0.0) over () : !texpr.tensor<f32>
+// CHECK-NEXT: %{{.*}} = texpr.apply [] add= where(eq(%w[a], 0.0), %w[a], 0.0) over (a = 3) : !texpr.tensor<f32>
+// CHECK:      %{{.*}} = texpr.apply [a] = {{.*}} sub(%{{.*}}[], mul(%[[TWO]][], %w[a]))

@@ -83,6 +83,21 @@ def word_loss() -> oc.Tensor:
     return nn.cross_entropy(nn.linear(out_dim=5)(nn.embedding(num=5, dim=4)(ids) * weight), ids)
 
 
+def test_second_derivatives_of_products_with_zeros():
+    """Rows with no zero, one, two of both signs, three."""
+    array = np.array([[2.0, 3.0, -1.0], [2.0, 0.0, 3.0], [0.0, 3.0, -0.0], [0.0, 0.0, 0.0]])
+    steps = np.array([1.0, -2.0, 0.5])
+    x, directions = oc.data(array), oc.data(steps)
+    slope = oc.grad(oc.prod(x, axes=1).sum(), x)
+    forward, reverse = oc.jvp(slope, x, directions), oc.grad((slope * directions).sum(), x)
+    ctx = oc.Context.cpu(1)
+    ctx.compile(forward.forward + reverse.forward)()
+    a, b, c = array.T
+    t, u, v = steps
+    wanted = np.stack([u * c + v * b, t * c + v * a, t * b + u * a], axis=1)
+    np.testing.assert_allclose([ctx[forward], ctx[reverse]], [wanted, wanted], atol=1e-14)
+
+
 @pytest.mark.parametrize("make", [image_loss, word_loss])
 def test_products_with_the_hessian_are_differences_of_gradients(make: Callable[[], oc.Tensor]):
     loss = make()
