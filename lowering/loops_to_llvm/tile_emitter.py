@@ -90,8 +90,9 @@ class TileEmitter(ABC):
             self.b.at(op)
             match op:
                 case LoadOp():
-                    self.values[op.result] = self.load(op)
+                    # A branch before all loads: no scalar of a row waits in a register behind it.
                     self.fetch_next_blocks(op)
+                    self.values[op.result] = self.load(op)
                 case StoreOp():
                     self.store(op)
                 case ReduceOp():

@@ -9,6 +9,8 @@
 // CHECK-NEXT:    [[PIECE:%.*]] = udiv i64 [[TILE]], 2
 // CHECK-NEXT:    urem i64 [[TILE]], 8
 // CHECK-NEXT:    udiv i64 [[TILE]], 8
+// The branches come before the loads of their step, so that no scalar of a row waits for a register behind them.
+// CHECK-NOT:     = load
 // CHECK:         urem i64 [[K:%.*]], 2
 // CHECK:         [[AHEAD:%.*]] = getelementptr i8, ptr {{.*}}, i64 65536
 // CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[AHEAD]], i32 0, i32 2, i32 1)
