@@ -21,7 +21,9 @@ def norm(*, dim: int, epsilon: float, label: str) -> nn.Layer:
 
 
 def gemma(config: Config) -> Callable[..., oc.Tensor]:
-    """Gemma: embeddings are scaled, and give the scores."""
+    """Gemma: embeddings are scaled, and give the scores. Its first files call the GELU by tanh `gelu`."""
+    if config.get("hidden_act") == "gelu":
+        config = {**config, "hidden_act": "gelu_pytorch_tanh"}
     return decoder(config, _design(config), [None] * setting(config, "num_hidden_layers"))
 
 

@@ -125,11 +125,11 @@ def _settings(temperature: float, top_k: int | None, **parts: float | None) -> d
         number(part, name)
         if not 0 < part <= 1:
             raise oc.ArgumentError(f"{name} is more than 0 and at most 1, found {part!r}")
+    if top_k is not None:
+        parts["top_k"] = integer(top_k, "top_k", least=1)
     if temperature == 0:
         return {}
     given = {"temperature": temperature, **parts}
-    if top_k is not None:
-        given["top_k"] = integer(top_k, "top_k", least=1)
     return {name: np.asarray(value, np.float32) for name, value in given.items() if value is not None}
 
 

@@ -125,6 +125,8 @@ def as_before(folder: Path, config: Any) -> None:
         kept["rope_theta"] = rotations.pop("rope_theta")
     if rotations.get("rope_type", "default") != "default":
         kept["rope_scaling"] = {"type": rotations.pop("rope_type"), **rotations}
+    if config.model_type == "gemma":
+        kept["hidden_act"] = "gelu"
     (folder / "config.json").write_text(json.dumps(kept | {"model_type": config.model_type}))
 
 

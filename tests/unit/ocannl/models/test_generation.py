@@ -217,7 +217,7 @@ def test_neighbouring_scores_are_told_apart(both: Any, top_k: int):
         ({"temperature": np.inf}, "a temperature is less than inf"),
         ({"stop": "."}, r"an id in `stop` is an integer, found '\.'"),
         ({"stop": [3, 1.5]}, r"an id in `stop` is an integer, found 1\.5"),
-        ({"top_k": 0}, "top_k is at least 1"),
+        ({"top_k": 0, "temperature": 0}, "top_k is at least 1"),
         ({"top_p": 1.5}, "top_p is more than 0"),
         ({"min_p": 0.0}, "min_p is more than 0"),
         ({"ids": [[]]}, "a prompt is one id or more"),
