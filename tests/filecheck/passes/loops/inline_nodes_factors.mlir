@@ -72,3 +72,43 @@ loops.func @others {
 // CHECK-LABEL: loops.func @others {
 // CHECK:         loops.load %wide[b, i]
 // CHECK-NEXT:    loops.load %other[o, i]
+
+// Factors that are of the type themselves are stored as before, whatever they are made of.
+loops.func @made {
+  %x = assign.node "x" on_device because "data" : memref<32x64xf8E5M2>
+  %w = assign.node "w" on_device because "data" : memref<48x64xf8E5M2>
+  %made = assign.node "made" local because "intermediate value" : memref<32x64xf8E5M2>
+  %wide = assign.node "wide" local because "intermediate value" : memref<48x64xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<32x48xf32>
+  loops.nest "made" (b = 32, i = 64) {
+    %0 = loops.load %x[b, i]
+    %1 = arith.extf %0 : f8E5M2 to f32
+    %2 = math.exp %1 : f32
+    %3 = arith.truncf %2 : f32 to f8E5M2
+    loops.store %3, %made[b, i]
+  }
+  loops.nest "wide" (o = 48, i = 64) {
+    %0 = loops.load %w[o, i]
+    %1 = arith.extf %0 : f8E5M2 to f32
+    loops.store %1, %wide[o, i]
+  }
+  loops.nest "y" (b = 32, o = 48) {
+    %sum = loops.reduce add (i = 64) : f32 {
+      %0 = loops.load %made[b, i]
+      %1 = arith.extf %0 : f8E5M2 to f32
+      %2 = loops.load %wide[o, i]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %sum, %y[b, o]
+  }
+}
+
+// CHECK-LABEL: loops.func @made {
+// CHECK:         "wide" virtual
+// CHECK:         loops.nest "made"
+// CHECK:         loops.nest "y" (b = 32, o = 48) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (i = 64) : f32 {
+// CHECK-NEXT:        [[X:%.*]] = loops.load %made[b, i]
+// CHECK-NEXT:        arith.extf [[X]] : f8E5M2 to f32
+// CHECK-NEXT:        loops.load %w[o, i]
