@@ -22,7 +22,8 @@ from ocannl.program.values import Value, now, value_of
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of tensors whose derivatives compute again what it computes in between (Chen et al.,
-    "Training deep nets with sublinear memory cost", 2016). Its results are tensors, perhaps nested.
+    "Training deep nets with sublinear memory cost", 2016). Its results are tensors, perhaps nested; others
+    stay as they are.
 
     The function is called twice. Random numbers are the same in both calls, so that what dropout has left out
     stays out; updates that it adds to its results, as batch normalization does, are added once.
@@ -41,18 +42,19 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
             form_of(tree), iter([next(replaced) if isinstance(leaf, Expression) else leaf for leaf in leaves])
         )
         begin, first = now(), function(*args, **named)
+        if not any(isinstance(y, Expression) for y in leaves_of(first)):
+            return first  # What an `oc.function` makes of arrays has no derivatives.
         between, second = now(), function(*second_args, **second_named)
         _take_over(_made_since(begin, leaves_of(first)), _made_since(between, leaves_of(second)))
-        pairs = zip(leaves_of(first), leaves_of(second), strict=True)
-        found = [_recomputed(as_tensor(y).ir_value, as_tensor(y_again).ir_value) for y, y_again in pairs]
-        return built(form_of(first), iter(found))
+        found = map(_recomputed, leaves_of(first), leaves_of(second))
+        return built(form_of(first), found)
 
     return checkpointed
 
 
 def _made_since(begin: int, results: Iterable[Any]) -> list[texpr.TensorOp]:
     """The operations that results depend on and that were made since then, in their order."""
-    ops = needed_for([as_tensor(y).ir_value for y in results])
+    ops = needed_for([as_tensor(y).ir_value for y in results if isinstance(y, Expression)])
     return sorted((op for op in ops if _when_made(op) > begin), key=_when_made)
 
 
@@ -73,8 +75,11 @@ def _take_over(first: Sequence[texpr.TensorOp], second: Sequence[texpr.TensorOp]
             other.operands = [one.counter, *other.operands[1:]]
 
 
-def _recomputed(value: Value, again: Value) -> Tensor:
-    """A value, with the derivatives of another that is the same."""
+def _recomputed(result: Any, second: Any) -> Any:
+    """A tensor, with the derivatives of another that is the same; anything else as it is."""
+    if not isinstance(result, Expression):
+        return result
+    value, again = result.tensor().ir_value, as_tensor(second).ir_value
     adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
     return Tensor(graph.add(CustomOp(value, adjoint, [again], [adjoint], _like(value)), "checkpoint"))
 

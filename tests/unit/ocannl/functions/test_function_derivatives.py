@@ -246,6 +246,14 @@ def test_a_checkpoint_leaves_out_what_dropout_has_left_out(where: str):
     np.testing.assert_array_equal(slope, y)
 
 
+def test_a_checkpoint_of_what_are_no_tensors():
+    """A function of arrays is called with them, and what it returns beside tensors stays as it is."""
+    squares = oc.function(lambda x: (x * x).sum(), ctx=CTX)
+    assert oc.checkpoint(squares)(np.ones(3)) == 3
+    y, number = oc.checkpoint(lambda x: (x * x, 1.5))(oc.data(np.ones(3)))
+    assert (y.label, number) == ("checkpoint", 1.5)
+
+
 def test_a_checkpoint_updates_statistics_once():
     found = list[Array]()
     for again in (oc.checkpoint, lambda f: f):
