@@ -38,7 +38,7 @@ def diff(a: Routine | Trace, b: Routine | Trace) -> Difference | None:
     return first_difference(*(_trace_of(one) for one in (a, b)))
 
 
-def _trace_of(what: Routine | Trace) -> Trace:
+def _trace_of(what: object) -> Trace:
     if isinstance(what, Trace):
         return what
     if not isinstance(what, Routine):
