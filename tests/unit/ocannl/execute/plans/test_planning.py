@@ -170,7 +170,7 @@ def test_kinds_of_memory() -> None:
         assert memory.gradients == parameters // parts + 4  # and that of the loss
         assert memory.moments == 2 * parameters // parts
         assert memory.data == 4 * 16 * (256 + 8) // 4
-    assert whole.others == divided.others == 4 + 4  # the loss, and a counter
+    assert whole.others == divided.others == 4 + 8  # the loss, and a counter
 
 
 def test_nothing_is_allocated() -> None:
