@@ -66,6 +66,11 @@ DOT_INSTRUCTIONS = (
     _instruction("vpdpbusd", "avx512vnni avxvnni", "unsigned", "signed"),
     _instruction("vpdpbusd", "avx512vnni avxvnni", "signed", "unsigned"),
     _instruction("vpdpbusd", "avx512vnni avxvnni", "signed", "signed"),
+    *(
+        _instruction("vpmaddwd", "avx2", rows, columns, ports=1)
+        for rows in ("signed", "unsigned")
+        for columns in ("signed", "unsigned")
+    ),
     _instruction("sdot", "dotprod", "signed", "signed"),
     _instruction("udot", "dotprod", "unsigned", "unsigned"),
     _instruction("usdot", "i8mm", "unsigned", "signed"),

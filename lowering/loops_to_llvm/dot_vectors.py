@@ -1,6 +1,6 @@
 """Emits nests whose products of small numbers vector instructions add up by groups of neighbours: those of
-VNNI and AVX-512 BF16 (Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual"), and of DotProd
-and I8MM (Arm, "Arm Architecture Reference Manual").
+AVX2, VNNI and AVX-512 BF16 (Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual"), and of
+DotProd and I8MM (Arm, "Arm Architecture Reference Manual").
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from ocannl.lowering.loops_to_llvm.dot_nest import WORD, Bounds, DotEmitter, Sum
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 
 I32, I8 = ValueType("i32", "i32", 4), ValueType("i8", "i8", 1)
-BF16 = ValueType("bfloat", "bf16", 2)
+BF16, I16 = ValueType("bfloat", "bf16", 2), ValueType("i16", "i16", 2)
+# The instruction for products of pairs of 16 bits, by the bytes of a vector.
+PAIRS = {16: "sse2.pmadd.wd", 32: "avx2.pmadd.wd", 64: "avx512.pmaddw.d.512"}
 # A word of four times 128: added to numbers with a sign, it gives numbers without one.
 BIASES = -0x7F7F7F80
 
@@ -133,6 +135,8 @@ class DotVectorEmitter(DotEmitter):
 
     def dot(self, value: str, row: tuple[str, ValueType], columns: tuple[str, ValueType]) -> str:
         bits = 8 * self.b.machine.vector_bytes
+        if self.name == "vpmaddwd":
+            return self.add_pairs(value, row, columns)
         if self.name == "vpdpbusd":
             name, type = f"x86.avx512.vpdpbusd.{bits}", vector(I32, self.lanes)
         elif self.name == "vdpbf16ps":
@@ -147,6 +151,27 @@ class DotVectorEmitter(DotEmitter):
         self.b.declarations.add(f"declare {acc} @llvm.{name}({acc}, {type.text}, {type.text})")
         x, y = factors
         return self.b.emit(f"call {acc} @llvm.{name}({acc} {value}, {type.text} {x}, {type.text} {y})")
+
+    def add_pairs(self, value: str, row: tuple[str, ValueType], columns: tuple[str, ValueType]) -> str:
+        """A sum with the products of bytes, as two of pairs of 16 bits: of even ones, and of odd ones."""
+        type, acc = vector(I16, 2 * self.lanes), self.accumulator.text
+        halves = (
+            self.halves(self.cast(*row, type), self.left),
+            self.halves(self.cast(*columns, type), self.right),
+        )
+        name = f"@llvm.x86.{PAIRS[self.b.machine.vector_bytes]}"
+        self.b.declarations.add(f"declare {acc} {name}({type.text}, {type.text})")
+        for x, y in zip(*halves, strict=True):
+            products = self.b.emit(f"call {acc} {name}({type.text} {x}, {type.text} {y})")
+            value = self.b.emit(f"add {acc} {value}, {products}")
+        return value
+
+    def halves(self, value: str, load: LoadOp) -> tuple[str, str]:
+        """The even and the odd bytes of a vector, widened to 16 bits."""
+        type, shift = vector(I16, 2 * self.lanes).text, "lshr" if self.is_unsigned(load) else "ashr"
+        moved = self.b.emit(f"shl {type} {value}, splat (i16 8)")
+        even, odd = (self.b.emit(f"{shift} {type} {v}, splat (i16 8)") for v in (moved, value))
+        return even, odd
 
     def cast(self, value: str, own: ValueType, type: ValueType) -> str:
         """The bits of a vector as one of another type."""

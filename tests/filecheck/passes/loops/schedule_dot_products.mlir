@@ -1,6 +1,6 @@
 // RUN: ocannl-opt %s --cpu sapphirerapids --split-input-file -p schedule | filecheck %s
 // RUN: ocannl-opt %s --cpu sapphirerapids --split-input-file -p schedule | ocannl-opt --split-input-file | filecheck %s
-// RUN: ocannl-opt %s --cpu x86-64-v4 --split-input-file -p schedule | filecheck %s --check-prefix=VECTORS
+// RUN: ocannl-opt %s --cpu x86-64-v2 --split-input-file -p schedule | filecheck %s --check-prefix=VECTORS
 
 // VECTORS-NOT: dot =
 

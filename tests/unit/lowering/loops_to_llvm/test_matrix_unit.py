@@ -105,6 +105,8 @@ VECTORS = [
     ("cascadelake", 64, {"avx512vnni"}, ("i8", "i8"), "vpdpbusd"),
     ("alderlake", 32, {"avxvnni"}, ("i8", "i8"), "vpdpbusd"),
     ("alderlake", 32, {"avxvnni"}, ("ui8", "i8"), "vpdpbusd"),
+    ("x86-64-v3", 32, {"avx2"}, ("i8", "ui8"), "vpmaddwd"),
+    ("x86-64-v4", 64, {"avx512bw"}, ("i8", "i8"), "vpmaddwd"),
     ("znver4", 64, {"avx512bf16"}, ("bf16", "bf16"), "vdpbf16ps"),
 ]
 
@@ -135,6 +137,7 @@ def test_vectors(
         ("neoverse-n1", ("ui8", "ui8"), "udot"),
         ("apple-m2", ("ui8", "i8"), "usdot"),
         ("alderlake", ("i8", "i8"), "vpdpbusd"),
+        ("x86-64-v3", ("i8", "i8"), "vpmaddwd"),
         ("znver4", ("bf16", "bf16"), "vdpbf16ps"),
     ],
 )
