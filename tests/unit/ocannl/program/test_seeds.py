@@ -29,7 +29,7 @@ def test_tasks_have_seeds_and_draws_of_their_own():
             return found
 
     async def both() -> list[list[float]]:
-        return await asyncio.gather(draw(3), draw(4))
+        return [*await asyncio.gather(draw(3), draw(4))]
 
     assert asyncio.run(both()) == [asyncio.run(draw(3)), asyncio.run(draw(4))]
 

@@ -44,15 +44,13 @@ LONG: Any = [[1.0] * 30]
 TUPLE: Any = ([oc.data([1.0])], [oc.data([2.0])])
 NONE: Any = None
 TWO: Any = np.int64(2)
+DIFF: Any = oc.diff
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (
-        lambda ctx, x: oc.diff(x),
+        lambda ctx, x: DIFF(x),
         "diff: it compares runs; the differences of neighbours are t[..., 1:] - t[..., :-1]",
     ),
-    (
-        lambda ctx, x: oc.diff(x, 1),
-        "found Tensor; the differences of neighbours are t[..., 1:] - t[..., :-1]",
-    ),
+    (lambda ctx, x: DIFF(x, 1), "found Tensor; the differences of neighbours are t[..., 1:] - t[..., :-1]"),
     (lambda ctx, x: train.grad_update(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
     (lambda ctx, x: oc.plan(BLOCK, oc.Mesh({"data": 2})), "a plan is of code, a routine or a"),
     (lambda ctx, x: oc.plan(oc.forward(x), NUMBER), "a plan is for a mesh, as oc.Mesh("),
