@@ -58,6 +58,10 @@ class Precisions:
     used_for: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     """The widest precision of the known results that a value is used for."""
     changed: bool = False
+    outside_decides: bool = False
+    """Whether a loop has types of what is around it where nothing inside decides: of a number that it begins
+    with, which is f32 since another routine was compiled, and of uses of its results.
+    """
 
     def learn(self, value: SSAValue, element: Attribute | None) -> None:
         if element is None or value in self.known:
@@ -130,7 +134,8 @@ class Precisions:
             self.learn(op.like, known(op.result))
         elif isinstance(op, ScanOp):
             for same in same_types(op):
-                element = next((e for e in map(known, same) if e is not None), None)
+                deciding = [value for value in same if self.outside_decides or value not in self.numbers]
+                element = next((e for e in map(known, deciding) if e is not None), None)
                 for value in same:
                     self.demand(value, element)
         elif isinstance(op, YieldOp):
@@ -143,7 +148,7 @@ class Precisions:
     def down(self, op: Operation) -> None:
         if isinstance(op, ApplyOp | SliceOp):
             for operand in operands_of(op):
-                if operand not in self.known:
+                if operand not in self.known and (self.outside_decides or type(operand.owner) is not ScanOp):
                     self.demand(operand, self.used_for.get(operand))
         elif isinstance(op, LikeOp):
             for result, operand in op.refinements:
@@ -226,6 +231,9 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
         precisions = Precisions(numbers, state, given.copy())
         for op in tensors:
             precisions.note_use(op, precisions.known.get(op.result))
+        if any(type(op) is ScanOp for op in tensors):
+            precisions.propagate(ops)
+        precisions.outside_decides = True
         precisions.propagate(ops)
         for value in values_in(tensors):
             if value not in whole.soft:

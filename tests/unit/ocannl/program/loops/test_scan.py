@@ -213,6 +213,26 @@ def test_a_carry_that_begins_with_a_number_is_as_wide_as_what_is_yielded(is_infe
     np.testing.assert_allclose(end, wanted, rtol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [oc.bfloat16, np.float64])
+@pytest.mark.parametrize("kind", ["scan", "cond", "while"])
+def test_what_is_carried_has_the_type_of_what_is_yielded_whatever_reads_it(
+    kind: str, dtype: type[Any]
+) -> None:
+    """Each time that it is compiled: after the first one, the number at the beginning is known as f32."""
+    x = oc.data(np.linspace(-1, 1, 8).reshape(4, 2).astype(dtype), axes="bo")
+    match kind:
+        case "scan":
+            carried = oc.scan(lambda c, x: (oc.tanh(c) + x, None), 0.0, x)[1]
+        case "cond":
+            carried = oc.cond(oc.sum(x) > 0, lambda x: x * 2.0, lambda x: x - 1.0, x)
+        case _:
+            carried = oc.while_loop(lambda c: oc.sum(c) < 9, lambda c: c + x * x, 0.0, most=9)
+    total = oc.sum(oc.cast(carried, oc.float32))
+    first, second = (oc.Context().compile(total.forward, "total").ir("assign") for _ in range(2))
+    assert first == second
+    assert carried.dtype == dtype
+
+
 def test_random_numbers_are_others_in_each_iteration() -> None:
     step_n = oc.index("step_n")
     x = oc.data(np.ones((6, 40), np.float32))
