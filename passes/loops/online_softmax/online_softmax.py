@@ -126,20 +126,12 @@ def features_of(softmax: Softmax) -> int:
 
 
 def approximate_exponentials(softmax: Softmax) -> None:
-    """Lets exponentials of products of numbers of 16 bits be approximated, to more bits than these have."""
-    if all(element_bytes(load.node) == HALF_BYTES for load in factors_of_scores(softmax)):
+    """Lets exponentials be approximated, to more bits than products of numbers of 16 bits have."""
+    if has_halves(softmax):
         for member in softmax.nests.members:
             for op in member.nest.body.block.ops:
                 if isinstance(op, math_dialect.ExpOp):
                     op.properties["fastmath"] = APPROXIMATE
-
-
-def factors_of_scores(softmax: Softmax) -> list[LoadOp]:
-    """The loads of the products that make scores."""
-    members = softmax.nests.members
-    first = members[: members.index(softmax.exponential.member) + 1]
-    reductions = [r for m in first if m.kind is Kind.POINTS for r in m.reductions]
-    return [load for r in reductions for load in r.body.block.ops if isinstance(load, LoadOp)]
 
 
 def has_halves(softmax: Softmax) -> bool:

@@ -145,7 +145,7 @@ class TestContexts:
 
     def test_the_parameters_of_a_block(self):
         block, ctx = nn.linear(out_dim=2), oc.Context.cpu()
-        with pytest.raises(oc.ShapeError, match=r"shape of `linear.w` is open: .*apply the block"):
+        with pytest.raises(oc.ShapeError, match=r"input axes of `linear.w` are not known: .*apply the block"):
             ctx.init_params(block)
         oc.infer(block(oc.data(np.ones((4, 3)))))
         ctx.init_params(block)
