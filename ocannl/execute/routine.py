@@ -24,9 +24,11 @@ from ocannl.execute.memory.node import Node
 from ocannl.execute.memory.nodes import ArrayType
 from ocannl.execute.memory.of_this_process import OfThisProcess
 from ocannl.execute.memory.unwritten import check_written
+from ocannl.execute.merging import Merging
 from ocannl.execute.recorded_code import with_values
 from ocannl.execute.reports.routine_texts import RoutineTexts, Target
-from ocannl.execute.turns import Turn, taken
+from ocannl.execute.turns import Turn
+from ocannl.execute.watched_run import show, watched_run
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.targets.target import TargetDescription
@@ -108,10 +110,10 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
             (check, self._nodes[self.keys[least, False]].memory) for check, least in program.checks
         ]
         watches = watches_of(code.statements)
-        self._watches = [(watch, self._nodes[self.keys[watch.value, False]].memory) for watch in watches]
+        self._watched = [(watch, self._nodes[self.keys[watch.value, False]].memory) for watch in watches]
         merged = [value.merged for value, is_gradient in self.keys if value.merged and not is_gradient]
-        self._merged_turns: list[Turn] = [each.context.turn for each in merged]
-        self._buffers = [node for node in self._nodes.values() if isinstance(node, MergeBuffer)]
+        buffers = [node for node in self._nodes.values() if isinstance(node, MergeBuffer)]
+        self._merging = Merging(context.turn, [each.context.turn for each in merged], buffers)
         self.run = executable.program.bind(self._args)
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
@@ -131,44 +133,15 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
     def run(self, run: Run) -> None:
         self._run = run
         self._call = checked_run(run.call, self._checks) if self._checks else run.call
-        if self._merged_turns or self.context.turn.is_shared:
-            self._call = self._in_turn(self._call)
-        if self._watches:
-            self._call = self._watched(self._call)
+        if self._merging.is_needed:
+            self._call = self._merging.around(self._call)
+        if self._watched:
+            self._call = watched_run(self._call, self._watched)
 
     def take_turns(self) -> None:
         """From now on, runs take turns with those of other contexts that read the memory of this one."""
         with self._alone():
             self.run = self._run
-
-    @contextmanager
-    def _turn(self) -> Generator[None]:
-        """A context in which nothing else writes the memory that is merged, or merges what is written."""
-        own = [self.context.turn] if self.context.turn.is_shared else []
-        with taken([*own, *self._merged_turns]):
-            for buffer in self._buffers:
-                buffer.fill()
-            yield
-
-    def _in_turn(self, run: Callable[[], None]) -> Callable[[], None]:
-        def run_in_turn() -> None:
-            with self._turn():
-                run()
-
-        return run_in_turn
-
-    def _watched(self, run: Callable[[], None]) -> Callable[[], None]:
-        """A run that shows afterwards what the code watches."""
-
-        def run_and_show() -> None:
-            run()
-            self._show()
-
-        return run_and_show
-
-    def _show(self) -> None:
-        for watch, memory in self._watches:
-            watch.show(memory.read())
 
     def bind(self, layout: EntryLayout) -> ArgBlock:
         """Arguments for code over this routine's nodes, with slots as given."""
@@ -334,12 +307,12 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
         memories += [least for _, least in self._checks]
         advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
-        with self._turn():
+        with self._merging.turn():
             found = self.run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         self._ready = not advanced
         self._indices.advance_unused(advance, runs)
         if runs:
-            self._show()
+            show(self._watched)
         for (check, _), leasts in zip(self._checks, found[len(recorded) :], strict=True):
             check.raise_for(float(leasts.min(initial=math.inf)))
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
@@ -428,7 +401,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts):
 
     def _measured(self, runs: int) -> dict[StepOp, float]:
         """The times of all steps, as far as they are known."""
-        with self.unchanged(), self._alone(), self._turn():
+        with self.unchanged(), self._alone(), self._merging.turn():
             return self.run.profile(self._executable.module, runs)
 
     @contextmanager

@@ -84,6 +84,12 @@ def classifier() -> tuple[oc.Tensor, oc.Code]:
     return loss, train.grad_update(loss) + oc.forward((slope * slope).einsum("...|...=>0"))
 
 
+def watched() -> tuple[oc.Tensor, oc.Code]:
+    """A program that shows values after each run."""
+    loss, code = perceptron()
+    return loss, code + oc.print_values("loss", loss)
+
+
 def unfinished() -> tuple[oc.Tensor, oc.Code]:
     """Of shapes that nothing determines."""
     a, b = oc.param("a"), oc.param("b")
@@ -162,7 +168,7 @@ class TestAtOnce:
             assert sys.getrefcount(array) == before
 
     @pytest.mark.sampled(3)
-    @pytest.mark.parametrize("make", [perceptron, classifier])
+    @pytest.mark.parametrize("make", [perceptron, classifier, watched])
     def test_the_memory_of_a_context(
         self, make: Callable[[], tuple[oc.Tensor, oc.Code]], monkeypatch: pytest.MonkeyPatch
     ):
