@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -133,8 +133,9 @@ class Precisions:
             self.learn(op.result, None if like is None else float_or(like))
             self.learn(op.like, known(op.result))
         elif isinstance(op, ScanOp):
+            weak = set[SSAValue]() if self.outside_decides else self.numbers.intersection(op.inits)
             for same in same_types(op):
-                deciding = [value for value in same if self.outside_decides or value not in self.numbers]
+                deciding = [value for value in same if value not in weak]
                 element = next((e for e in map(known, deciding) if e is not None), None)
                 for value in same:
                     self.demand(value, element)
@@ -189,20 +190,32 @@ def wider_in_scans(ops: Iterable[TensorOp], known: Mapping[SSAValue, Attribute])
     return found
 
 
-def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp]) -> set[SSAValue]:
-    """The values that are computed from operations of some kinds alone, but for casts to small floats."""
+def computed_from(
+    kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp], numbers: Collection[SSAValue] | None = None
+) -> set[SSAValue]:
+    """The values that are computed from operations of some kinds alone, but for casts to small floats; where
+    `numbers` are given, also what loops carry that begin with such a value, but no number.
+    """
     found: set[SSAValue] = set()
     for op in ops:
         if isinstance(op, ScanOp):
             carried = op.carried.data
             pairs = zip(op.arguments[carried:], op.operands[carried:], strict=True)
             found.update(argument for argument, operand in pairs if operand in found)
+            if numbers is not None:
+                begun = zip(op.carry_arguments, op.inits, strict=True)
+                found.update(a for a, init in begun if init in found and not begins_small(init, numbers))
         elif isinstance(op, ApplyOp) and not is_literal(op):
             if found.issuperset(operands_of(op)) and not is_small(given_element(op.result)):
                 found.add(op.result)
         elif is_literal(op) or isinstance(op, kinds):
             found.add(op.result)
     return found
+
+
+def begins_small(init: SSAValue, numbers: Collection[SSAValue]) -> bool:
+    """Whether a loop that begins with a value may carry less than f32."""
+    return init in numbers or is_small(given_element(init))
 
 
 def is_small(element: Attribute | None) -> bool:
@@ -225,7 +238,7 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
     tensors = [op for op in ops if isinstance(op, TensorOp)]
     numbers = computed_from(NUMBERS, tensors)
     whole = WholeNumbers.of(operations_of(routine.body.block), numbers)
-    state = computed_from((*NUMBERS, NodeOp), tensors) - numbers
+    state = computed_from((*NUMBERS, NodeOp), tensors, numbers) - numbers
     given = given_or_settled(tensors, whole)
     while True:
         precisions = Precisions(numbers, state, given.copy())

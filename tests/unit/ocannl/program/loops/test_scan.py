@@ -233,6 +233,24 @@ def test_what_is_carried_has_the_type_of_what_is_yielded_whatever_reads_it(
     assert carried.dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", [oc.bfloat16, np.float64])
+def test_a_loop_that_begins_with_a_node_carries_f32_at_least(dtype: type[Any]) -> None:
+    n, x = oc.node("n", output=[3], init=0.0), oc.data(np.ones((4, 3)).astype(dtype), axes="bo")
+    last = oc.scan(lambda h, x: (0.5 * h + x, None), n, x)[1]
+    for target in (last, last.sum()):
+        oc.Context().compile(target.forward)
+    assert last.dtype == (np.float64 if dtype is np.float64 else np.float32)
+
+
+def test_a_number_that_a_loop_reads_has_the_type_that_it_got_before() -> None:
+    half, x = oc.as_tensor(2.0) * 0.25, oc.data(np.ones((4, 3)), axes="bo")
+    last = oc.scan(lambda h, x: (0.5 * h + x * half, None), oc.data(np.zeros(3), axes="o"), x)[1]
+    ctx = oc.Context()
+    ctx.compile(half.forward)()
+    ctx.compile(last.forward)()
+    np.testing.assert_array_equal(ctx[last], np.full(3, 0.9375))
+
+
 def test_random_numbers_are_others_in_each_iteration() -> None:
     step_n = oc.index("step_n")
     x = oc.data(np.ones((6, 40), np.float32))
