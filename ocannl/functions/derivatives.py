@@ -93,10 +93,10 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., NDArray[A
         x, shape = np.asarray(args[argnums]), _result_shape(of, args)
         if np.prod(shape) < x.size:
             found = [of.pulled_back(args, unit)[argnums] for unit in _units(shape, x.dtype)]
-            return np.stack(found).reshape(*shape, *x.shape)
+            return np.stack(found).reshape((*shape, *x.shape))
         units = _units(x.shape, x.dtype)
         found = [of.forward_mode(*args, tangents=of.along(args, argnums, unit)) for unit in units]
-        return np.stack(found, -1).reshape(*shape, *x.shape)
+        return np.stack(found, -1).reshape((*shape, *x.shape))
 
     return jacobian_of
 

@@ -30,12 +30,14 @@ class EarlyStopping(Held):
         self.patience = integer(patience, "the patience", least=1)
         number(min_delta, "min_delta")
         self.metric, self.mode, self.min_delta = metric, mode, min_delta
+        self._asked = metric, mode
         self.best, self.bad = math.nan, 0
 
     def follow(self, metric: str, mode: Mode | None) -> None:
         """Watches the metric of checkpoints, as they order it, where none was said."""
-        if self.metric in (None, metric):
-            self.metric, self.mode = metric, self.mode or mode
+        asked, order = self._asked
+        if asked in (None, metric):
+            self.metric, self.mode = metric, order or mode
 
     def update(self, value: float) -> None:
         """Notes what an evaluation gave."""

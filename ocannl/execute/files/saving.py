@@ -262,7 +262,7 @@ class _Loading:
         if self.found.kinds[name] != "counter" or (dtype.kind, array.dtype.kind) != ("i", "f"):
             return False
         values = array.read()
-        return bool(np.all(values == np.floor(values)))
+        return bool(np.all(np.isfinite(values) & (values == np.floor(values))))
 
     def misfit(self, name: str, why: str = "") -> str:
         """The shapes of an array in the program and in the file, in words."""

@@ -137,6 +137,7 @@ def test_a_hessian():
     w = oc.param("w", a, dtype=np.float64)
     f = oc.function(lambda x: total(x * (w @ x) + x**3).einsum("0 => "), ctx=CTX)
     np.testing.assert_allclose(oc.hessian(f)(X), a + a.T + np.diag(6 * X))
+    assert oc.hessian(oc.function(lambda x: x * x * x, ctx=CTX))(np.array(0.5)).tolist() == 3.0
 
 
 def wrong(value: object) -> Any:
