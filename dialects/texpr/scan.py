@@ -416,15 +416,20 @@ class ScanOp(TensorOp, Indexed):
             raise VerifyException("a scan has results: carries or stacks")
         if self.flag is not None and not 0 <= self.flag < self.carried.data:
             raise VerifyException("the flag of a scan is one of its carries")
-        if self.within is not None and (self.carried.data, len(self.results), len(self.sequences)) != (
-            1,
-            1,
-            0,
-        ):
-            raise VerifyException("a fixed point has one carry, no sequences and no stacks")
-        if self.flag is not None and self.within is not None:
-            raise VerifyException("a fixed point ends by its tolerance, and has no flag")
+        self._verify_fixed_point()
         self._verify_shapes()
+
+    def _verify_fixed_point(self) -> None:
+        if self.tolerance is None:
+            if self.relative is not None:
+                raise VerifyException("a relative tolerance is that of a fixed point")
+            return
+        if (self.carried.data, len(self.results), len(self.sequences)) != (1, 1, 0):
+            raise VerifyException("a fixed point has one carry, no sequences and no stacks")
+        if any(given is not None for given in (self.flag, self.reversed)):
+            raise VerifyException("a fixed point ends by its tolerance: it has no flag and no direction")
+        if not self.tolerance >= 0:
+            raise VerifyException(f"a tolerance is 0 or more, found {self.tolerance}")
 
     def _verify_shapes(self) -> None:
         yielded, carried = self.yielded, self.carried.data

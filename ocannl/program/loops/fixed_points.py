@@ -18,7 +18,7 @@ def fixed_point(
     f: Callable[..., TensorLike], x0: TensorLike, *args: TensorLike, tolerance: float = 1e-6, most: int = 100
 ) -> Tensor:
     """The `x` for which `x = f(x, *args)`, by iteration from `x0` until no element changes by more than
-    `tolerance`, `most` times at most.
+    `tolerance` but to NaN, `most` times at most. Random numbers are the same in all iterations.
 
     Derivatives are those of the implicit function theorem, which a second iteration solves, to `tolerance`
     times the greatest element that it begins with, so that no iteration is saved (Bai et al., "Deep

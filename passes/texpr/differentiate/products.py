@@ -16,10 +16,11 @@ ZERO, ONE = Const(0.0), Const(1.0)
 
 def products_beside_zeros(op: ApplyOp, before: Operation) -> tuple[SSAValue, ...]:
     """For an accumulation by `mul`, two values `a` and `b` of each cell, for which `a - b * term` is the
-    product of all terms but one that is zero, and has its first derivative. None for other accumulations.
+    product of all terms but one that is zero, and has its first derivative; for other accumulations, none.
 
     With one zero `a` is the product of the others, and `b` is zero; with two, `b` is that of the others, and
-    `a` is `b` times the sum of both; with more, both are zero.
+    `a` is `b` times the sum of both; with more, both are zero, so that third derivatives of a product with
+    three zeros are, too.
     """
     parts = parts_of(op)
     if all(accumulation(op, part) != "mul" for part in parts):

@@ -42,8 +42,8 @@ def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term | None:
 
 def through(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
     """The derivative of a cell of the result by that of a point's term: for an extreme, it counts where the
-    point attains the result. The arguments after `result` stand for
-    `products_beside_zeros`.
+    point attains the result. For a product, the two arguments after `result` are the values of
+    `products_beside_zeros`, in their order.
     """
     term = part.combination.term
     match accumulation(op, part):

@@ -55,9 +55,12 @@ def _limit(scan: ScanOp) -> SSAValue:
 
 
 def _greatest(term: Term, operands: list[SSAValue], before: Operation) -> SSAValue:
-    """The greatest value of a term over tensors of one shape."""
+    """The greatest value of a term of 0 and more over tensors of one shape, but for NaN, at which nothing
+    would be greater.
+    """
     maps, space = identity(operands[0], before)
-    combination = Combination.of(term, operands, [maps] * len(operands))
+    number = App("where", (App("le", (Const(0), term)), term, Const(0)))
+    combination = Combination.of(number, operands, [maps] * len(operands))
     made = ApplyOp.projected(combination, _number_like(operands[0]), "max", (), space)
     return insert(made, before, *operands).result
 

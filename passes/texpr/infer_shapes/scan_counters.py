@@ -15,12 +15,15 @@ SCALAR = Shape(Row(), Row(), Row())
 
 
 def counter_in_scans(op: UniformOp) -> SSAValue:
-    """The counter of random numbers: inside of a scan of n positions, n times what it is and the position."""
+    """The counter of random numbers: inside of a scan of n positions, n times what it is and the position. In
+    a fixed point all iterations draw the same, as there would be none else.
+    """
     iterations, position = 1, Linear()
     parent = op.parent_op()
     while isinstance(parent, ScanOp):
-        position = position + Linear.var(parent.index) * iterations
-        iterations *= parent.size
+        if parent.within is None:
+            position = position + Linear.var(parent.index) * iterations
+            iterations *= parent.size
         parent = parent.parent_op()
     if position == Linear():
         return op.counter

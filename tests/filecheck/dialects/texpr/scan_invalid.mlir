@@ -72,10 +72,20 @@ texpr.routine @two_carries {
 
 // -----
 
-// CHECK: a fixed point ends by its tolerance, and has no flag
+// CHECK: a fixed point ends by its tolerance: it has no flag and no direction
 texpr.routine @both_ends {
   %x = texpr.data "x" : !texpr.tensor<f32>
   %y = texpr.scan t = 2 while %c within 0.1 carry (%c = %x : !texpr.tensor<f32>) {
+    texpr.yield carry (%c)
+  } : !texpr.tensor<f32>
+}
+
+// -----
+
+// CHECK: a fixed point ends by its tolerance: it has no flag and no direction
+texpr.routine @from_the_last {
+  %x = texpr.data "x" : !texpr.tensor<f32>
+  %y = texpr.scan t = 2 reverse within 0.1 carry (%c = %x : !texpr.tensor<f32>) {
     texpr.yield carry (%c)
   } : !texpr.tensor<f32>
 }

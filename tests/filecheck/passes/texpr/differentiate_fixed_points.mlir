@@ -7,10 +7,10 @@
 // CHECK:      %[[LIMIT:.*]] = texpr.constant 1.0e-06 : !texpr.tensor<f32>
 // CHECK:      %x, %{{.*}} = texpr.scan t = 50 while %going carry (%c = %x0 : !texpr.tensor<3, f32>, %going = %{{.*}} : !texpr.tensor<f32>) with (%b = %a, %[[MOST:.*]] = %[[LIMIT]]) {
 // CHECK-NEXT:   %next = texpr.apply [i] = sin(mul(%c[i], %b[i])) over (i = 3)
-// CHECK-NEXT:   %[[STEP:.*]] = texpr.apply [] max= abs(sub(%next[o], %c[o])) over (o = 3)
+// CHECK-NEXT:   %[[STEP:.*]] = texpr.apply [] max= where(le(0, abs(sub(%next[o], %c[o]))), abs(sub(%next[o], %c[o])), 0) over (o = 3)
 // CHECK-NEXT:   %[[GOING:.*]] = texpr.apply [] = lt(%[[MOST]][], %[[STEP]][]) over ()
 // CHECK-NEXT:   texpr.yield carry (%next, %[[GOING]])
-// CHECK:      %[[LARGEST:.*]] = texpr.apply [] max= abs(%ct[o]) over (o = 3)
+// CHECK:      %[[LARGEST:.*]] = texpr.apply [] max= where(le(0, abs(%ct[o])), abs(%ct[o]), 0) over (o = 3)
 // CHECK-NEXT: %[[SHARE:.*]] = texpr.apply [] = mul(%[[LARGEST]][], 1.0e-06) over ()
 // CHECK:      %[[SOLVED:.*]], %{{.*}} = texpr.scan t = 50 while %{{.*}} carry (%[[U:.*]] = %ct : {{.*}}) with (%at = %x, %[[B:.*]] = %a, %cotangent = %ct, %{{.*}} = %[[SHARE]]) {
 // CHECK:        %at_grad = texpr.apply [i] = mul(%[[U]][i], mul(%[[B]][i], cos(mul(%at[i], %[[B]][i])))) over (i = 3)

@@ -41,6 +41,33 @@ def test_gradients_reach_what_a_fixed_point_uses() -> None:
     np.testing.assert_allclose(oc.grad(root)(a, b), (1 + b) / (2 * np.sqrt(3)), rtol=1e-10)
 
 
+def test_a_nan_of_one_element_ends_no_others() -> None:
+    a = oc.data(np.array([4.0, np.nan]), label="a", axes="o")
+    x = oc.fixed_point(lambda x: 0.5 * (x + a / x), a, tolerance=1e-12)
+    by_a = oc.grad(oc.sum(x * oc.data(np.array([1.0, 0.0]))), a)
+    ctx = oc.Context.cpu(1)
+    ctx.compile(x.forward + by_a.forward)()
+    np.testing.assert_allclose(ctx[x], [2.0, np.nan], rtol=1e-10)
+    np.testing.assert_allclose(ctx[by_a][0], 0.25, rtol=1e-10)
+
+
+def test_random_numbers_of_a_fixed_point_are_the_same_in_all_iterations() -> None:
+    a = oc.data(np.array([0.7, 0.9]), label="a", axes="o")
+
+    def drawn() -> oc.Tensor:
+        return oc.uniform(3, output=[2], key="drawn", dtype=np.float64)
+
+    x = oc.fixed_point(lambda x: 0.3 * oc.cos(x) * a * drawn(), 0.0 * a, tolerance=1e-13)
+    by_a = oc.grad(x.sum(), a)
+    ctx, factor = oc.Context.cpu(1), drawn()
+    ctx.compile(x.forward + by_a.forward + factor.forward)()
+    found, slope = ctx[x], 0.3 * ctx[factor]
+    np.testing.assert_allclose(found, slope * np.cos(found) * ctx[a], atol=1e-12)
+    np.testing.assert_allclose(
+        ctx[by_a], slope * np.cos(found) / (1 + slope * np.sin(found) * ctx[a]), rtol=1e-9
+    )
+
+
 def test_a_fixed_point_has_all_derivatives() -> None:
     """The square root as a fixed point, in a scan over two numbers; twice in each mode, and three times."""
     a, b = oc.data(np.array([2.0, 5.0]), label="a", axes="b"), oc.data(np.array(0.5), label="b")
