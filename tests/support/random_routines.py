@@ -84,8 +84,8 @@ def rounded(values: Array, dtype: np.dtype[Any], chance: Generator) -> Array:
 
 
 def larger_or_half(x: Array, y: Array) -> Array:
-    """The first numbers where these are larger, else 0.5; not known where the other one is not."""
-    return np.where(np.isnan(y), np.nan, np.where(x > y, x, 0.5))
+    """The first numbers where these are larger, else 0.5; not known where one of both is not."""
+    return np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(x > y, x, 0.5))
 
 
 Pair = tuple[Callable[..., oc.Tensor], Callable[..., Array]]
