@@ -27,6 +27,8 @@ class EarlyStopping(Held):
     def __init__(self, patience: int, metric: str | None, mode: Mode | None, min_delta: float) -> None:
         if mode not in ("min", "max", None):
             raise oc.ArgumentError(f"mode is 'min' or 'max', found {mode!r}")
+        if not isinstance(metric, str | None):
+            raise oc.ArgumentError(f"a metric is named, as 'loss', found {metric!r}")
         self.patience = integer(patience, "the patience", least=1)
         number(min_delta, "min_delta")
         self.metric, self.mode, self.min_delta = metric, mode, min_delta

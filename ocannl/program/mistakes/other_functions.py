@@ -79,6 +79,7 @@ FUNCTIONS = {
     "fliplr": "oc.flip(t, 1)",
     "flipud": "oc.flip(t, 0)",
     "float": "oc.float32",
+    "float8": "oc.float8_e4m3fn or oc.float8_e5m2",
     "float_power": "a ** b",
     "fmax": "oc.maximum",
     "fmin": "oc.minimum",

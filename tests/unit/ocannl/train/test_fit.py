@@ -124,6 +124,9 @@ def test_early_stopping():
     assert not highest.is_over
     highest.update(2.0)
     assert highest.is_over
+    wrong: Any = 3
+    with pytest.raises(oc.ArgumentError, match="a metric is named, as 'loss', found 3"):
+        train.early_stopping(metric=wrong)
 
 
 def test_early_stopping_watches_the_metric_of_fit(tmp_path: Path):

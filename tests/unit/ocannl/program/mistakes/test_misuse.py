@@ -155,6 +155,7 @@ NAMES: list[tuple[Any, str, str]] = [
     (oc, "sigmod", "did you mean 'sigmoid'?"),
     (oc, "unique", "in its place: np.unique(t.numpy())"),
     (oc, "not", "in its place: oc.logical_not"),
+    (oc, "float8", "in its place: oc.float8_e4m3fn or oc.float8_e5m2"),
     (oc, "frobnicate", "has no attribute 'frobnicate'"),
     (oc.init, "kaiming_normal_", "in its place: oc.init.kaiming"),
     (oc.init, "unifrom", "did you mean 'uniform'?"),
