@@ -35,8 +35,9 @@ from ocannl.dialects.routine import Indexed
 from ocannl.dialects.scalar.combination import number_text, parse_number
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Shape, closed_row
 from ocannl.dialects.texpr.axes import AxesAttr, Axis, parse_axis
+from ocannl.dialects.texpr.scan_checks import check_along, check_same
 from ocannl.dialects.texpr.tensor_op import TensorOp
-from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_dim, parse_tensor_type, shape_of
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_dim, parse_tensor_type
 
 
 @operation_definition
@@ -117,6 +118,10 @@ class ScanOp(TensorOp, Indexed):
     0 where it did not run. What the adjoint reads of a scan with `recompute`, inside of another, is computed
     again.
 
+    With `where %s` nothing comes of the iterations at which that position of a sequence is 0: the body hands
+    its carries on and gives 0 to stacks, and what else it computes there may be anything, which derivatives
+    leave out.
+
     One that ends `within` a tolerance is a fixed point: it has one carry and nothing else but captured
     values, and ends when no element of the carry changes by more than the tolerance; with `relative`, than
     this share of the greatest element that it begins with. Its derivative is that of the fixed point, not of
@@ -130,6 +135,7 @@ class ScanOp(TensorOp, Indexed):
     dims = prop_def(DimsAttr)
     reversed = opt_prop_def(UnitAttr)
     going = opt_prop_def(IntAttr)
+    counting = opt_prop_def(IntAttr)
     recompute = opt_prop_def(UnitAttr)
     within = opt_prop_def(FloatAttr[Float64Type])
     relative = opt_prop_def(UnitAttr)
@@ -151,6 +157,7 @@ class ScanOp(TensorOp, Indexed):
         *,
         reverse: bool = False,
         going: int | None = None,
+        counting: int | None = None,
         recompute: bool = False,
         within: float | None = None,
         relative: bool = False,
@@ -164,6 +171,7 @@ class ScanOp(TensorOp, Indexed):
                 dims=DimsAttr(((index, count),)),
                 reversed=UnitAttr() if reverse else None,
                 going=None if going is None else IntAttr(going),
+                counting=None if counting is None else IntAttr(counting),
                 recompute=UnitAttr() if recompute else None,
                 within=None if within is None else FloatAttr(within, f64),
                 relative=UnitAttr() if relative else None,
@@ -198,6 +206,11 @@ class ScanOp(TensorOp, Indexed):
     def flag(self) -> int | None:
         """The number of the carry that ends the loop where it is 0."""
         return None if self.going is None else self.going.data
+
+    @property
+    def counted(self) -> int | None:
+        """The number of the sequence that is 0 at the iterations of which nothing comes."""
+        return None if self.counting is None else self.counting.data
 
     @property
     def tolerance(self) -> float | None:
@@ -303,6 +316,8 @@ class ScanOp(TensorOp, Indexed):
             printer.print_string(" recompute")
         if self.flag is not None:
             print_parts(printer, " while ", self.carry_arguments[self.flag])
+        if self.counted is not None:
+            print_parts(printer, " where ", self.sequence_arguments[self.counted])
         if self.tolerance is not None:
             printer.print_string(f" within {number_text(self.tolerance)}")
         if self.relative is not None:
@@ -340,6 +355,7 @@ class ScanOp(TensorOp, Indexed):
         reverse = parser.parse_optional_keyword("reverse") is not None
         recompute = parser.parse_optional_keyword("recompute") is not None
         flag = parser.parse_argument(expect_type=False) if parser.parse_optional_keyword("while") else None
+        counts = parser.parse_argument(expect_type=False) if parser.parse_optional_keyword("where") else None
         within = _parse_tolerance(parser) if parser.parse_optional_keyword("within") else None
         relative = within is not None and parser.parse_optional_keyword("relative") is not None
         arguments: list[Parser.Argument] = []
@@ -368,12 +384,9 @@ class ScanOp(TensorOp, Indexed):
         sequences = [(value, axis) for value, axis in found if axis is not None]
         captured = [value for value, _ in group("with", has_axis=False, has_type=False)]
         body = parser.parse_region(arguments)
-        going = None
-        if flag is not None:
-            names = [argument.name.text for argument in arguments[: len(inits)]]
-            if flag.name.text not in names:
-                parser.raise_error(f"{flag.name.text} is no carry", flag.name)
-            going = names.index(flag.name.text)
+        names = [argument.name.text for argument in arguments]
+        going = _parsed_number(parser, flag, names[: len(inits)], "carry")
+        counting = _parsed_number(parser, counts, names[len(inits) :][: len(sequences)], "sequence")
         parser.parse_punctuation(":")
         types = [parse_tensor_type(parser)]
         while parser.parse_optional_punctuation(","):
@@ -388,6 +401,7 @@ class ScanOp(TensorOp, Indexed):
             body,
             reverse=reverse,
             going=going,
+            counting=counting,
             recompute=recompute,
             within=within,
             relative=relative,
@@ -416,6 +430,10 @@ class ScanOp(TensorOp, Indexed):
             raise VerifyException("a scan has results: carries or stacks")
         if self.flag is not None and not 0 <= self.flag < self.carried.data:
             raise VerifyException("the flag of a scan is one of its carries")
+        if self.counted is not None and not 0 <= self.counted < len(self.sequences):
+            raise VerifyException("what iterations of a scan count by is one of its sequences")
+        if self.flag is not None and self.counted is not None:
+            raise VerifyException("a scan has `while` or `where`, not both")
         self._verify_fixed_point()
         self._verify_shapes()
 
@@ -426,7 +444,7 @@ class ScanOp(TensorOp, Indexed):
             return
         if (self.carried.data, len(self.results), len(self.sequences)) != (1, 1, 0):
             raise VerifyException("a fixed point has one carry, no sequences and no stacks")
-        if any(given is not None for given in (self.flag, self.reversed)):
+        if any(given is not None for given in (self.flag, self.counted, self.reversed)):
             raise VerifyException("a fixed point ends by its tolerance: it has no flag and no direction")
         if not self.tolerance >= 0:
             raise VerifyException(f"a tolerance is 0 or more, found {self.tolerance}")
@@ -435,14 +453,25 @@ class ScanOp(TensorOp, Indexed):
         yielded, carried = self.yielded, self.carried.data
         values = zip(self.carry_arguments, yielded.carries, self.results[:carried], strict=True)
         for argument, value, result in values:
-            _check_same(argument, value, "what is carried")
-            _check_same(argument, result, "the last carry")
+            check_same(argument, value, "what is carried")
+            check_same(argument, result, "the last carry")
         for argument, (value, axis) in zip(self.sequence_arguments, self.sequences, strict=True):
-            _check_along(value, argument, axis, self.count)
+            check_along(value, argument, axis, self.count)
         for result, (value, axis) in zip(self.results[carried:], yielded.stacked, strict=True):
-            _check_along(result, value, axis, self.count)
+            check_along(result, value, axis, self.count)
         for argument, value in zip(self.captured_arguments, self.captured, strict=True):
-            _check_same(argument, value, "what is captured")
+            check_same(argument, value, "what is captured")
+
+
+def _parsed_number(
+    parser: Parser, named: Parser.UnresolvedArgument | None, names: Sequence[str], kind: str
+) -> int | None:
+    """The number of an argument among those of its kind; None if there is none."""
+    if named is None:
+        return None
+    if named.name.text not in names:
+        parser.raise_error(f"{named.name.text} is no {kind}", named.name)
+    return names.index(named.name.text)
 
 
 def _parse_tolerance(parser: Parser) -> float:
@@ -452,22 +481,3 @@ def _parse_tolerance(parser: Parser) -> float:
     if value is None or not value >= 0:
         parser.raise_error("expected a tolerance, which is 0 or more", pos, pos + 1)
     return value
-
-
-def _check_same(value: SSAValue, other: SSAValue, what: str) -> None:
-    one, two = shape_of(value), shape_of(other)
-    if one.is_final and two.is_final and one.memory_sizes != two.memory_sizes:
-        raise VerifyException(f"{what} has one shape, found {one} and {two}")
-
-
-def _check_along(whole: SSAValue, part: SSAValue, axis: Axis, count: DimTerm) -> None:
-    """Checks that a tensor is a stack of parts along an axis."""
-    shape, inner = shape_of(whole), shape_of(part)
-    if not (shape.is_final and inner.is_final and isinstance(count, Dim)):
-        return
-    sizes = list(shape.memory_sizes)
-    own = len(shape.row(axis.row).axes)
-    if not -own <= axis.number < own or sizes.pop(axis.in_memory(shape)) != count.size:
-        raise VerifyException(f"{shape} has no axis {axis} of {count} positions")
-    if tuple(sizes) != inner.memory_sizes:
-        raise VerifyException(f"a position of {shape} along {axis} has no shape {inner}")

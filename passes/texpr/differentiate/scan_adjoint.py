@@ -145,7 +145,7 @@ class _Reverse:
         for value in dict.fromkeys(read):
             if value not in results and value not in builder.copies:
                 builder.saved(value)
-        flag = None if scan.flag is None else self._ran(builder)
+        ran = self._ran(builder)
         builder.add(self.steps)
         end = YieldOp((), ())
         end.location = scan.location
@@ -153,19 +153,19 @@ class _Reverse:
         yielded: list[SSAValue] = []
         for argument in self.carries:
             kept = builder.copies[self.seeds[argument]]
-            yielded.append(where_ran(flag, self._carried(argument, builder, end), kept, end))
+            yielded.append(where_ran(ran, self._carried(argument, builder, end), kept, end))
         for argument, total in zip(sums, totals, strict=True):
             part = builder.copies[self.found[argument]]
             term = App("add", (Arg(0), Arg(1)))
             added = combined(term, [total, part], tensor_type(total), end)
-            yielded.append(where_ran(flag, added, total, end))
+            yielded.append(where_ran(ran, added, total, end))
         stacks = [
-            (where_ran(flag, builder.copies[self.found[argument]], None, end), axis)
+            (where_ran(ran, builder.copies[self.found[argument]], None, end), axis)
             for argument, (_, axis) in zip(scan.sequence_arguments, scan.sequences, strict=True)
             if argument in self.found
         ]
         end.detach()
-        made = builder.scan(yielded, stacks)
+        made = builder.scan(yielded, stacks, ran)
         for op in reversed(self.steps):
             op.erase()
         for seed in reversed(self.seeds.values()):
@@ -173,12 +173,22 @@ class _Reverse:
             scan.block.erase_arg(seed)
         return made
 
-    def _ran(self, builder: _Builder) -> SSAValue:
-        """An argument that is 1 in the iterations that ran, and 0 in the others."""
-        type = TensorType.of(Shape(Row(), Row(), Row()), f32)
-        one = constant(1.0, type, self.scan.yielded)
-        builder.sequence(one, *self.scan.stack(one, SAVED))
-        return builder.copies[one]
+    def _ran(self, builder: _Builder) -> SSAValue | None:
+        """An argument that is 0 in the iterations that did not run, or of which nothing comes; None if there
+        are none.
+        """
+        scan = self.scan
+        if scan.flag is not None:
+            one = constant(1.0, TensorType.of(Shape(Row(), Row(), Row()), f32), scan.yielded)
+            one.name_hint = "ran"
+            builder.sequence(one, *scan.stack(one, SAVED))
+            return builder.copies[one]
+        if scan.counted is None:
+            return None
+        counted = scan.sequence_arguments[scan.counted]
+        if counted not in builder.copies:
+            builder.saved(counted)
+        return builder.copies[counted]
 
     def _zero(self, like: SSAValue) -> SSAValue:
         return constant(0.0, gradient_type(like), self.before)
@@ -209,12 +219,12 @@ def values_read(op: Operation) -> Sequence[SSAValue]:
     return [op.source] if isinstance(op, CustomOp) else op.operands
 
 
-def where_ran(flag: SSAValue | None, value: SSAValue, other: SSAValue | None, before: Operation) -> SSAValue:
+def where_ran(ran: SSAValue | None, value: SSAValue, other: SSAValue | None, before: Operation) -> SSAValue:
     """A value in the iterations that ran, and another, or 0, in those that did not."""
-    if flag is None:
+    if ran is None:
         return value
     maps, space = identity(value, before)
-    operands = [flag, value] if other is None else [flag, value, other]
+    operands = [ran, value] if other is None else [ran, value, other]
     term = App("where", (Arg(0), Arg(1), Const(0.0) if other is None else Arg(2)))
     combination = Combination.of(term, operands, [(), *[maps] * (len(operands) - 1)])
     made = ApplyOp.projected(combination, tensor_type(value), None, maps, space)
@@ -283,8 +293,10 @@ class _Builder:
     def add(self, ops: Sequence[Operation]) -> None:
         self.block.add_ops([copied(op, self.copies) for op in ops])
 
-    def scan(self, carries: Sequence[SSAValue], stacks: Sequence[tuple[SSAValue, Axis]]) -> ScanOp:
-        """The scan with these results."""
+    def scan(
+        self, carries: Sequence[SSAValue], stacks: Sequence[tuple[SSAValue, Axis]], ran: SSAValue | None
+    ) -> ScanOp:
+        """The scan with these results, of which iterations count where an argument is not 0."""
         source = self.source
         end = YieldOp(carries, stacks)
         self.block.add_op(end)
@@ -300,6 +312,7 @@ class _Builder:
             types,
             Region(self.block),
             reverse=source.reversed is None,
+            counting=ran.index - len(self.inits) if isinstance(ran, BlockArgument) else None,
         )
         for result, value in zip(made.results, end.values, strict=True):
             result.name_hint = value.name_hint

@@ -81,6 +81,7 @@ class _ScanWithTangents:
                 Region(block_copied(self.copy.block, {})),
                 reverse=scan.reversed is not None,
                 going=scan.flag,
+                counting=scan.counted,
                 recompute=scan.recompute is not None,
             ),
             self.before,

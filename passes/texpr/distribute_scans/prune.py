@@ -70,6 +70,8 @@ def _replace(
     inits = [scan.inits[n] for n in carries]
     sequences = [s for s, a in zip(scan.sequences, scan.sequence_arguments, strict=True) if a in arguments]
     captured = [v for v, a in zip(scan.captured, scan.captured_arguments, strict=True) if a in arguments]
+    counted = None if scan.counted is None else scan.sequence_arguments[scan.counted]
+    counting = arguments.index(counted) - len(inits) if counted in arguments else None
     for argument in reversed(scan.arguments):
         if argument not in arguments:
             scan.block.erase_arg(argument)
@@ -84,6 +86,7 @@ def _replace(
         reverse=scan.reversed is not None,
         recompute=scan.recompute is not None,
         going=None if scan.flag is None else carries.index(scan.flag),
+        counting=counting,
     )
     made.location = scan.location
     parent = scan.parent_block()

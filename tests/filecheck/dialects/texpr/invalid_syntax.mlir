@@ -334,3 +334,13 @@ texpr.routine @below_zero {
     texpr.yield carry (%c)
   } : !texpr.tensor<f32>
 }
+
+// -----
+
+// CHECK: c is no sequence
+texpr.routine @counts_by_a_carry {
+  %x = texpr.data "x" : !texpr.tensor<f32>
+  %y = texpr.scan t = 2 where %c carry (%c = %x : !texpr.tensor<f32>) {
+    texpr.yield carry (%c)
+  } : !texpr.tensor<f32>
+}

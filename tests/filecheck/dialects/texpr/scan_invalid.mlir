@@ -89,3 +89,14 @@ texpr.routine @from_the_last {
     texpr.yield carry (%c)
   } : !texpr.tensor<f32>
 }
+
+// -----
+
+// CHECK: a scan has `while` or `where`, not both
+texpr.routine @both_conditions {
+  %x = texpr.data "x" : !texpr.tensor<2, f32>
+  %n = texpr.constant 1.0 : !texpr.tensor<f32>
+  %y = texpr.scan t = 2 while %c where %s carry (%c = %n : !texpr.tensor<f32>) each (%s = %x at output 0 : !texpr.tensor<f32>) {
+    texpr.yield carry (%s)
+  } : !texpr.tensor<f32>
+}

@@ -44,6 +44,21 @@ def test_derivatives_go_through_the_iterations_that_ran() -> None:
     np.testing.assert_allclose(values[4], 0.5 / np.sqrt(A), rtol=1e-9)
 
 
+def test_nothing_comes_of_iterations_that_did_not_run() -> None:
+    """Zeros are saved of them, where slopes of `log` and `sqrt` are infinite."""
+    a, v = oc.param("a", A), oc.data(np.array([1.0, 2.0, -1.0]))
+    looped = oc.while_loop(lambda s: s[1] < 1, lambda s: (oc.log(s[0]) / a, s[1] + 1), (a * 1, 0), most=3)[0]
+    chosen = oc.cond(a.sum() > 0, lambda x: oc.log(x) / a, lambda x: oc.sqrt(oc.log(a * x)), a)
+    gradients = [oc.grad(x.sum(), a) for x in (oc.log(a) / a, looped, chosen)]
+    second = [oc.grad((g * v).sum(), a) for g in gradients]
+    along = [oc.jvp(g, a, v) for g in gradients]
+    third = [oc.grad((s * v).sum(), a) for s in second]
+    for wanted, *found in (values_of(*kind) for kind in (second, along, third)):
+        assert np.isfinite(wanted).all()
+        for one in found:
+            np.testing.assert_allclose(one, wanted, rtol=1e-9)
+
+
 @pytest.mark.parametrize(("begin", "most", "wanted"), [(3.0, 4, 48.0), (3.0, 0, 3.0), (200.0, 4, 200.0)])
 def test_a_loop_ends_by_its_condition_or_its_bound(begin: float, most: int, wanted: float) -> None:
     start = oc.param("start", begin, output=[])
