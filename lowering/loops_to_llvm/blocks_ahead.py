@@ -27,6 +27,9 @@ from ocannl.passes.analysis.nests import operations
 
 # An operand of fewer bytes is near enough.
 FAR = 2**22
+# The rows of an operand that are streams of which a hardware prefetcher runs ahead, and the tiles that may
+# read the same piece of them, one after the other.
+STREAMS, FEW = 16, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +109,18 @@ def blocks_ahead(nest: NestOp, placement: Placement, schedule: Schedule) -> dict
     found = [
         part_of_block(load, group, reduction.levels, math.prod(n for _, n, _ in tiles))
         for load in far_loads(group)
+        if not makes_streams(load, reduction.levels, tiles)
     ]
     blocks = [block for block in found if block is not None]
     return {op: BlocksAhead(loads[0], level.variable, tiles, blocks)} if loads and blocks else {}
+
+
+def makes_streams(op: LoadOp, levels: Sequence[Level], tiles: Sequence[tuple[str, int, int]]) -> bool:
+    """Whether tiles read a few rows of an operand in the order of memory, as where a matrix is multiplied
+    with a vector.
+    """
+    again = math.prod(count for name, count, _ in tiles if not address_of(op).stride(name))
+    return math.prod(level.size for level in levels) <= STREAMS and again <= FEW
 
 
 def far_loads(group: GroupOp) -> Iterator[LoadOp]:

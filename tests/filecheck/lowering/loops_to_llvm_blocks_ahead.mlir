@@ -66,3 +66,26 @@ loops.func @panels attributes {arena = 0 : i64} {
     }
   }
 }
+
+// Eight rows of a matrix that a vector is multiplied with are streams, of which the hardware runs ahead.
+// CHECK-LABEL: define internal void @"rows.sums"
+// CHECK-NOT:     prefetch
+// CHECK:       }
+loops.func @rows attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<768xf32>
+  %w = assign.node "w" constant : memref<768x3072xf32>
+  %y = assign.node "y" on_device : memref<3072xf32>
+  loops.group "sums" (k_block = 96) {
+    loops.nest "sums" (j = 3072) schedule <order = (j), lanes = j : 64> {
+      %s = loops.reduce add (k = 8) : f32 {
+        %a = loops.load %x[k + 8*k_block]
+        %c = loops.load %w[k + 8*k_block, j]
+        %p = arith.mulf %a, %c : f32
+        loops.yield %p
+      }
+      %o = loops.load %y[j]
+      %t = arith.addf %o, %s : f32
+      loops.store %t, %y[j]
+    }
+  }
+}

@@ -150,3 +150,34 @@ def test_results_of_each_point_of_a_group():
     assert found is not None
     assert block is not None
     assert [part.address for part in found.blocks] == [part.address for part in block.blocks]
+
+
+# A product of few rows with a matrix, in blocks of a few rows of it.
+STREAMED = """
+loops.func @f {{
+  %x = assign.node "x" constant : memref<{rows}x768xf32>
+  %w = assign.node "w" constant : memref<768x3072xf32>
+  %y = assign.node "y" on_device : memref<{rows}x3072xf32>
+  loops.group "y" (k_block = {blocks}) {{
+    loops.nest "y" (i = {rows}, j = 3072) schedule <order = (j, i), rows = i : 6, lanes = j : 16> {{
+      %s = loops.reduce add (k = {size}) : f32 {{
+        %a = loops.load %x[i, k + {size}*k_block]
+        %c = loops.load %w[k + {size}*k_block, j]
+        %p = arith.mulf %a, %c : f32
+        loops.yield %p
+      }}
+      %o = loops.load %y[i, j]
+      %t = arith.addf %o, %s : f32
+      loops.store %t, %y[i, j]
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "is_stream"), [(6, 16, True), (12, 8, True), (18, 16, False), (6, 32, False)]
+)
+def test_the_hardware_runs_ahead_of_few_rows(rows: int, size: int, *, is_stream: bool):
+    text = STREAMED.format(rows=rows, size=size, blocks=768 // size)
+    assert (found_in(nest_in(text)) is None) == is_stream
