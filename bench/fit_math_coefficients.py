@@ -22,6 +22,7 @@ HALF = 0.5005
 HALF_LN2 = float(mp.ln(2) / 2) * 1.001
 LOG_LIMIT = float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * 1.001  # s^2, s = f / (2 + f), 1 + f = sqrt(2)
 SIN_LIMIT = 1.73**2
+ERF_CENTER, ERF_LIMIT = 2.5, 3.90625
 ATAN_LIMIT = float(cast("Real", mp.tan(mp.pi / 8))) ** 2 * 1.001
 
 
@@ -113,6 +114,10 @@ def erf_tail(z: Real) -> Real:
     return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
 
 
+def shifted_erf(u: Real) -> Real:
+    return mp.erf(u + ERF_CENTER)
+
+
 def erfc_log2(x: Real) -> Real:
     return mp.log(mp.erfc(x), 2)
 
@@ -132,8 +137,12 @@ FITS: dict[str, tuple[Fit, int, int]] = {
     "asin": (Fit(asin_tail, lambda z: z, 0, 0.2501), 4, 11),
     "atan": (Fit(atan_tail, lambda z: z, 0, ATAN_LIMIT), 4, 10),
     "erf": (Fit(erf_tail, lambda z: mpf(1), 0, 1), 5, 11),
-    "log2(erfc)": (Fit(erfc_log2, erfc_weight, 0.98, 4), 6, 0),
-    "log2(erfc) to 6": (Fit(erfc_log2, erfc_weight, 0.98, 6), 0, 18),
+    "erf beyond 1": (
+        Fit(shifted_erf, lambda u: 1 / shifted_erf(u), 0.98 - ERF_CENTER, ERF_LIMIT - ERF_CENTER),
+        12,
+        0,
+    ),
+    "log2(erfc)": (Fit(erfc_log2, erfc_weight, 0.98, 6), 0, 18),
     "erf for 16 bits": (Fit(erf_tail, lambda z: mpf(1), 0, 1), 3, 0),
     "log2(erfc) for 16 bits": (Fit(erfc_log2, erfc_weight, 0.98, 3.3), 2, 0),
 }

@@ -42,7 +42,7 @@ INSTRUCTIONS: Mapping[type[Operation], int] = {
     math.Log1pOp: 43,
     math.Log10Op: 34,
     math.TanhOp: 24,
-    math.ErfOp: 35,
+    math.ErfOp: 26,
     math.PowFOp: 128,
     RemainderOp: 152,
     FarAngleOp: 4,

@@ -21,9 +21,9 @@ from ocannl.passes.analysis.schedules.loop_order import MUCH_LESS, LoopOrder
 from ocannl.passes.analysis.schedules.nest_facts import ScopeFacts, computed_bytes, nest_facts
 from ocannl.passes.analysis.targets.target import TargetDescription
 
-# The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it. Where
-# registers are many, each tile has two, of which the one's operations run while the other's are waited for.
-WIDEST, WIDEST_WORK, MANY_REGISTERS = 4, 36, 32
+# The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
+# Beyond, tiles have two, of which the one's operations run while the other's are waited for.
+WIDEST, WIDEST_WORK, OF_MUCH_WORK = 4, 40, 2
 # The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
 FEW_OPERATIONS = 4
 # How many times as many vectors as registers may wait for their use, some of them in memory.
@@ -199,10 +199,9 @@ class Chooser:
             is_wide = self.streams() and self.facts.work <= FEW_OPERATIONS and not self.finds_extremes
             return ACCUMULATORS if is_wide else 4
         registers = self.target.vector_registers
-        if self.work > WIDEST_WORK:
-            return 2 if registers >= MANY_REGISTERS else 1
+        most = WIDEST if self.work <= WIDEST_WORK else OF_MUCH_WORK
         live = 0 if self.dominant is not None else most_live(self.nest.body.block)
-        return WIDEST if live * WIDEST < MOST_WAITING * registers else max(1, registers // live)
+        return most if live * most < MOST_WAITING * registers else max(1, registers // live)
 
     @property
     def finds_extremes(self) -> bool:

@@ -4,7 +4,7 @@
 // The operations of two error functions wait for each other: with many registers a tile has two vectors, whose
 // operations do not.
 // MANY: loops.nest "y" (i = 4096) schedule <{{.*}}lanes = i : 32>
-// FEW:  loops.nest "y" (i = 4096) schedule <{{.*}}lanes = i : 8>
+// FEW:  loops.nest "y" (i = 4096) schedule <{{.*}}lanes = i : 16>
 loops.func @heavy {
   %x = assign.node "x" on_device : memref<4096xf32>
   %y = assign.node "y" on_device : memref<4096xf32>
