@@ -53,9 +53,9 @@ PAGE_WAIT, COPY_WAIT, VECTOR_WAIT = 4.0, 0.5, 1.5
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
 # The cost of a row that other rows of the same set have replaced.
 CONFLICT = 3.0
-# The cycles that a step of a reduction waits for a line that others of the same set have replaced: so few
-# that they pay for a copy only where each line is read very often, as in blocks of a long sum it is not.
-SET_WAIT = 0.03
+# The cycles that a step of a reduction waits for a line that others of the same set have replaced, where
+# vectors are as long as a line, and where they are shorter: a step of these takes no longer than the lines.
+SET_WAIT, SHORT_SET_WAIT = 0.03, 0.5
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 # The cycles to copy an element into a panel that stays near, and into a large copy.
@@ -329,7 +329,8 @@ class TileCost:
         would hold, if the tiles of other steps did not meet in the same sets of it.
         """
         meets = self.distance(total, int(tile), pitch) > self.distance(total) == 1.0
-        return SET_WAIT * tile / LINE if meets else 0.0
+        wait = SET_WAIT if self.target.vector_bytes >= LINE else SHORT_SET_WAIT
+        return wait * tile / LINE if meets else 0.0
 
     def conflicts(self, access: Access, rows: float, stride: int) -> float:
         """The cost of rows of memory, so many elements apart, that meet in so few sets of the first-level
