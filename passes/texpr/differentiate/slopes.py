@@ -42,7 +42,7 @@ def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term | None:
 
 def through(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
     """The derivative of a cell of the result by that of a point's term: for an extreme, it counts where the
-    point attains the result. For a product, the two arguments after `result` are the values of
+    point attains the result. For a product, the three arguments after `result` are the values of
     `products_beside_zeros`, in their order.
     """
     term = part.combination.term
@@ -50,8 +50,9 @@ def through(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
         case "max" | "min":
             return App("where", (App("eq", (result, term)), slope, ZERO))
         case "mul":
-            first, second = Arg(result.index + 1), Arg(result.index + 2)
-            beside_zero = App("sub", (first, App("mul", (second, term))))
+            first, second, third = (Arg(result.index + number) for number in (1, 2, 3))
+            inner = App("sub", (second, App("mul", (term, third))))
+            beside_zero = App("sub", (first, App("mul", (term, inner))))
             others = App("where", (App("eq", (term, ZERO)), beside_zero, App("div", (result, term))))
             return App("mul", (slope, others))
         case _:

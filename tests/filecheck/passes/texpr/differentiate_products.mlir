@@ -10,6 +10,8 @@ texpr.routine @product {
   texpr.backprop %y
 }
 // Where two are zero, the derivative by one depends on the other.
-// CHECK:      %[[TWO:.*]] = texpr.apply [] = where(eq(%{{.*}}[], 2.0), %{{.*}}[], 0.0) over () : !texpr.tensor<f32>
-// CHECK-NEXT: %{{.*}} = texpr.apply [] add= where(eq(%w[a], 0.0), %w[a], 0.0) over (a = 3) : !texpr.tensor<f32>
-// CHECK:      %{{.*}} = texpr.apply [a] = {{.*}} sub(%{{.*}}[], mul(%[[TWO]][], %w[a]))
+// CHECK:      %[[SUM:.*]] = texpr.apply [] add= where(eq(%w[a], 0.0), %w[a], 0.0) over (a = 3) : !texpr.tensor<f32>
+// CHECK-NEXT: %[[SQUARES:.*]] = texpr.apply [] add= where(eq(%w[a], 0.0), mul(%w[a], %w[a]), 0.0) over (a = 3) : !texpr.tensor<f32>
+// CHECK-NEXT: %[[THREE:.*]] = texpr.apply [] = where(eq(%{{.*}}[], 3.0), %{{.*}}[], 0.0) over () : !texpr.tensor<f32>
+// CHECK-NEXT: %[[TWO:.*]] = texpr.apply [] = where(eq(%{{.*}}[], 2.0), %{{.*}}[], mul(%[[THREE]][], %[[SUM]][])) over () : !texpr.tensor<f32>
+// CHECK:      %{{.*}} = texpr.apply [a] = {{.*}} sub(%{{.*}}[], mul(%w[a], sub(%[[TWO]][], mul(%w[a], %[[THREE]][]))))

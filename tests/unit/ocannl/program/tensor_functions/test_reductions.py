@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,24 @@ def test_products_with_zeros():
     np.testing.assert_array_equal(CTX[oc.jvp(y, x, ones)], [26, 30, 0])
     np.testing.assert_array_equal(CTX[oc.jvp(gradient, x, ones)][:2], [[7, 6, 5], [11, 6, 5]])
     np.testing.assert_array_equal(CTX[oc.grad(oc.prod(x + 1), x)], np.prod(a + 1) / (a + 1))
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_third_derivatives_of_products_with_zeros(zeros: int):
+    """In three directions, by forward and by reverse mode: sums of products of what is left out."""
+    array = np.array([2.0, 3.0, -0.5, 4.0])
+    array[:zeros] = 0.0
+    directions = array_of(3, 4)
+    x = oc.data(array, label="x")
+    along = by_gradients = oc.prod(x)
+    for direction in directions:
+        v = oc.data(direction)
+        along, by_gradients = oc.jvp(along, x, v), (oc.grad(by_gradients, x) * v).sum()
+    wanted = sum(
+        np.prod(directions[range(3), chosen]) * np.prod(np.delete(array, chosen))
+        for chosen in permutations(range(4), 3)
+    )
+    np.testing.assert_allclose([CTX[along], CTX[by_gradients]], [wanted] * 2, rtol=1e-12)
 
 
 def test_rows_may_be_open():
