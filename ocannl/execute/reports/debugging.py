@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.reports.trace import Difference, Trace, first_difference
 from ocannl.execute.reports.traced_routine import TracedRoutine
 from ocannl.execute.routine import Routine
+from ocannl.program.arguments.arrays import is_array
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code
 from ocannl.program.mistakes.other_names import NEIGHBOURS
@@ -44,7 +47,11 @@ def _trace_of(what: object) -> Trace:
     if not isinstance(what, Routine):
         found = type(what).__name__
         message = f"runs of routines are compared, or traces such as of `f.debug(x)`, found {found}"
-        way = f"; the differences of neighbours are {NEIGHBOURS}" if isinstance(what, Expression) else ""
+        way = (
+            f"; the differences of neighbours are {NEIGHBOURS}"
+            if isinstance(what, Expression | Sequence) or is_array(what)
+            else ""
+        )
         raise ArgumentError(f"{message}{way}")
     return _traced(what.traced()).debugged({})
 

@@ -63,7 +63,7 @@ ELSEWHERE = {
 }
 
 OTHERWISE = {"diff": f"it compares runs; the differences of neighbours are {NEIGHBOURS}"}
-"""Functions that do not do to a tensor what others of their name do."""
+"""Functions that do not do to a tensor or an array what others of their name do."""
 
 NUMPYS = {"axis", "out"}
 """Arguments that NumPy's reductions give to the method of their name, always."""
@@ -148,7 +148,7 @@ def misfit(
 ) -> str:
     """Why arguments do not fit a signature, and the way out. `error` is Python's."""
     taken = [name for name in signature.parameters if name not in ("self", "cls")]
-    if called in OTHERWISE and any(isinstance(one, Tensor) for one in args):
+    if called in OTHERWISE and any(isinstance(one, Tensor | Sequence) or is_array(one) for one in args):
         return f"{called}: {OTHERWISE[called]}"
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:
