@@ -98,6 +98,8 @@ def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
     """Notes at the result of a pointwise operation which of its axes are new, and which rows are guessed: an
     axis is new if it is so in all operands that have it, and rows are guessed if those of all operands are.
     """
+    if result.new_axes or result.guessed_axes:  # it was made before, of the same operands
+        return result
     if any(operand.new_axes for operand in operands):
         new = frozenset[int]().union(*[operand.new_axes for operand in operands])
         known = [_known(operand) for operand in operands]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import EllipsisType
@@ -23,6 +23,7 @@ from ocannl.program import graph
 from ocannl.program.arguments.checks import way_to_be_static, whole
 from ocannl.program.arguments.errors import ArgumentError, PositionError
 from ocannl.program.arguments.static_index import StaticIndex, tagged
+from ocannl.program.eager.made_once import made_once
 from ocannl.program.eager.recorder import is_eager
 from ocannl.program.indexing.ids_together import IdsTogether
 from ocannl.program.indexing.indexed_axes import Indexing, checked_ids
@@ -47,6 +48,22 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     """
     items = _items(key, value)
     value, items = _moved(value, items)
+    how = _how(items)
+    return _part(value, items) if how is None else made_once(value, how, lambda: _part(value, items))
+
+
+def _how(items: Sequence[Item]) -> tuple[Hashable, ...] | None:
+    """Positions that are part of the program, as a key; None where there are others."""
+    how: list[Hashable] = ["part"]
+    for item in items:
+        ends = [item.start, item.stop, item.step] if isinstance(item, slice) else [item]
+        if not all(end is None or end is ... or type(end) is int for end in ends):
+            return None
+        how += [type(item), *ends]
+    return tuple(how)
+
+
+def _part(value: Value, items: list[Item]) -> Value:
     apart = _are_apart(items)
     value, items = _sliced(value, items)
     for item in [item for item in items if isinstance(item, StaticIndex)]:

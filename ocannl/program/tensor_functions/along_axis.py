@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal, cast, overload
@@ -17,6 +17,7 @@ from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.arguments.checks import flag, integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.numbers import is_number
+from ocannl.program.eager.made_once import made_once
 from ocannl.program.expressions import apply, convert, pointwise, positions, spec_apply
 from ocannl.program.indexing.tensor_parts import ALL, part_of
 from ocannl.program.memory.memory_axes import MemoryAxes, Slot
@@ -56,7 +57,7 @@ class Along:
         """The slot with another axis in place of this one."""
         return self.slot.with_axes({self.name: (axis,)})
 
-    def running(self, accum: str, combine: str | None = None) -> Tensor:
+    def running(self, accum: str, combine: str | None = None) -> Value:
         """Accumulations of all elements up to each one. Another operator may `combine` them; it has the
         neutral element of `accum`. Small floats are combined in f32.
         """
@@ -66,7 +67,7 @@ class Along:
         is_rounded = small_format(element) is not None and (combine or accum) not in ORDERED
         value = convert(self.value, f32) if is_rounded else self.value
         found = replace(self, value=value).scanned(accum, combine or accum)
-        return Tensor(convert(found, element) if is_rounded else found)
+        return convert(found, element) if is_rounded else found
 
     def scanned(self, accum: str, combine: str) -> Value:
         """Inside of blocks, and over their ends, which are combined with the blocks behind them (Blelloch,
@@ -134,17 +135,32 @@ class Along:
         value = spec_apply(spec, accum, "mul", [self.value], [("kept", Dim(self.size))])
         return replace(self, value=value, size=self.size + by)
 
-    def extremes(self, accum: str, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
-        """Running extremes, and the last position that each had up to there; that of NaN, if there is one."""
-        extremes = self.running(accum)
-        if not return_indices:
-            return extremes
+    def last_position(self, extremes: Value) -> Value:
+        """The last position that each running extreme had up to there; that of NaN, if there is one."""
         x, extreme = Arg(0), Arg(1)
         attained = App("or", (App("eq", (x, extreme)), App("ne", (x, x))))
         term = App("where", (attained, Arg(2), Const(0)))
         logic = f"{self.slot}; {self.slot}; {self.name}, => {self.slot}"
-        operands = [self.value, extremes.ir_value, positions(Dim(self.size))]
-        return extremes, replace(self, value=apply(term, operands, logic=logic, accum="add")).running("max")
+        operands = [self.value, extremes, positions(Dim(self.size))]
+        return replace(self, value=apply(term, operands, logic=logic, accum="add")).running("max")
+
+
+def along_axis(t: TensorLike, axis: int, how: tuple[Hashable, ...], make: Callable[[Along], Value]) -> Tensor:
+    """The tensor that is made along one axis; in eager mode the one that was made in the same way, `how`."""
+    value, number = as_tensor(t).ir_value, integer(axis, "the number of an axis", least=None)
+    return Tensor(made_once(value, (number, *how), lambda: make(Along.of(Tensor(value), number))))
+
+
+def _running(t: TensorLike, axis: int, accum: str, combine: str | None = None) -> Tensor:
+    return along_axis(t, axis, ("running", accum, combine), lambda along: along.running(accum, combine))
+
+
+def _extremes(t: TensorLike, axis: int, accum: str, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
+    extremes = _running(t, axis, accum)
+    if not return_indices:
+        return extremes
+    value = extremes.ir_value
+    return extremes, along_axis(t, axis, ("last", value), lambda along: along.last_position(value))
 
 
 def _key(axis: int, item: object) -> list[object]:
@@ -155,19 +171,19 @@ def _key(axis: int, item: object) -> list[object]:
 
 def cumsum(t: TensorLike, axis: int = -1) -> Tensor:
     """The sums of the elements up to each one along an axis, added in blocks."""
-    return Along.of(t, axis).running("add")
+    return _running(t, axis, "add")
 
 
 def cumprod(t: TensorLike, axis: int = -1) -> Tensor:
     """The products of the elements up to each one along an axis, as `oc.cumsum`."""
-    return Along.of(t, axis).running("mul")
+    return _running(t, axis, "mul")
 
 
 def logcumsumexp(t: TensorLike, axis: int = -1) -> Tensor:
     """The logarithms of the sums of exponentials of the elements up to each one along an axis, without
     overflow; as `oc.cumsum`.
     """
-    return Along.of(t, axis).running("max", "logaddexp")
+    return _running(t, axis, "max", "logaddexp")
 
 
 @overload
@@ -180,7 +196,7 @@ def cummax(t: TensorLike, axis: int = -1, *, return_indices: bool = False) -> Te
     """The greatest of the elements up to each one along an axis, as `oc.cumsum`. With `return_indices`, their
     positions too, which have no gradient; of equal elements the last one's, as in PyTorch.
     """
-    return Along.of(t, axis).extremes("max", flag(return_indices, "return_indices"))
+    return _extremes(t, axis, "max", flag(return_indices, "return_indices"))
 
 
 @overload
@@ -191,7 +207,7 @@ def cummin(t: TensorLike, axis: int = -1, *, return_indices: Literal[True]) -> t
 
 def cummin(t: TensorLike, axis: int = -1, *, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """The least of the elements up to each one along an axis, and their positions, as `oc.cummax`."""
-    return Along.of(t, axis).extremes("min", flag(return_indices, "return_indices"))
+    return _extremes(t, axis, "min", flag(return_indices, "return_indices"))
 
 
 def unfold(t: TensorLike, axis: int, size: int, step: int = 1) -> Tensor:
@@ -221,7 +237,8 @@ def flip(t: TensorLike, axis: int | Sequence[int] = -1) -> Tensor:
     if len({Along.of(tensor, each).name for each in axes}) < len(axes):
         raise ArgumentError(f"an axis is flipped once, found {axis!r}")
     for each in axes:
-        tensor = Tensor(part_of(tensor.ir_value, _key(each, REVERSED)))
+        key = _key(each, REVERSED)
+        tensor = along_axis(tensor, each, ("flip",), lambda along, key=key: part_of(along.value, key))
     return tensor
 
 
@@ -237,7 +254,8 @@ def roll(t: TensorLike, shift: int | Sequence[int], axis: int | Sequence[int] = 
         raise ArgumentError(f"each axis has a shift: {len(axes)} axes, found {len(shifts)} shifts")
     tensor = as_tensor(t)
     for each, by in zip(axes, shifts, strict=True):
-        tensor = _rolled(tensor, by, each)
+        shift = integer(by, "a shift", least=None)
+        tensor = along_axis(tensor, each, ("roll", shift), lambda along, by=shift: _rolled(along, by))
     return tensor
 
 
@@ -245,14 +263,13 @@ def _each(given: int | Sequence[int]) -> Sequence[int]:
     return given if isinstance(given, list | tuple) else [cast("int", given)]
 
 
-def _rolled(t: Tensor, shift: int, axis: int) -> Tensor:
-    along = Along.of(t, axis)
-    tail = integer(shift, "a shift", least=None) % max(along.size, 1)
+def _rolled(along: Along, shift: int) -> Value:
+    tail = shift % max(along.size, 1)
     if not tail:
-        return t
+        return along.value
     spec = f"{along.with_axis('head^tail')} => {along.with_axis('tail^head')}"
     dims = [("head", Dim(along.size - tail)), ("tail", Dim(tail))]
-    return Tensor(spec_apply(spec, "add", "mul", [along.value], dims))
+    return spec_apply(spec, "add", "mul", [along.value], dims)
 
 
 def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = False) -> Tensor:
@@ -261,18 +278,22 @@ def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = F
     not 0, and for another p the sum of their powers p, to the power 1 / p. The gradient of a Euclidean norm
     of 0 is 0.
     """
-    tensor = as_tensor(t)
+    value = as_tensor(t).ir_value
     if axis is not None:
-        MemoryAxes(tensor.ir_value).place(integer(axis, "the number of an axis", least=None))
-    tensor = floats(tensor)
+        MemoryAxes(value).place(integer(axis, "the number of an axis", least=None))
+    if not is_number(ord) or isnan(ord):
+        raise ArgumentError(f"the order of a norm is a number, found {ord!r}")
+    how = "norm", axis, ord, flag(keep, "keep")
+    return Tensor(made_once(value, how, lambda: _norm(floats(Tensor(value)), axis, ord, keep).ir_value))
+
+
+def _norm(tensor: Tensor, axis: int | None, ord: float, keep: bool) -> Tensor:
     if ord == 1:
         return abs(tensor).sum(axis, keep)
     if ord == inf:
         return abs(tensor).max(axis, keep)
     if ord == -inf:
         return abs(tensor).min(axis, keep)
-    if not is_number(ord) or isnan(ord):
-        raise ArgumentError(f"the order of a norm is a number, found {ord!r}")
     if ord == 0:
         return Tensor(pointwise("where", [pointwise("ne", [tensor.ir_value, 0.0]), 1.0, 0.0])).sum(axis, keep)
     if ord != 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
 from types import NoneType
 from typing import Generic, TypeAlias, TypeVar
@@ -19,7 +19,7 @@ from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import RECORDER, is_eager
+from ocannl.program.eager.made_once import made_once
 from ocannl.program.expressions import apply, pointwise, positions, size_of
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MemoryAxes, Slot
@@ -186,8 +186,7 @@ class Reducible(ABC, Generic[TensorT]):
                 reduction.check_elements(none)
             return reduction.reduce(accum)
 
-        is_known = is_eager() and type(axes) in (str, int, NoneType) and graph.known_shape(value).is_final
-        reduced = RECORDER.once(("reduced", accum, value, axes, keep), made) if is_known else made()
+        reduced = _once(value, axes, ("reduced", accum, keep), made)
         if none is not None:
             needs_elements(reduced, none)
         note_reduction(reduced.op, reduced)
@@ -195,7 +194,11 @@ class Reducible(ABC, Generic[TensorT]):
 
     def _first(self, accum: str, axes: Axes, keep: bool) -> TensorT:
         value = self._value()
-        first = Reduction(value, _in_order(value, axes), keep).first(accum)
+
+        def made() -> Value:
+            return Reduction(value, _in_order(value, axes), keep).first(accum)
+
+        first = _once(value, axes, ("first", accum, keep), made)
         note_reduction(first.op, first)
         return self._of(first)
 
@@ -227,16 +230,29 @@ class Reducible(ABC, Generic[TensorT]):
 
     def mean(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The mean."""
-        reduction = Reduction(float_value(self._value()), axes, keep)
-        return self._of(reduction.divided(reduction.reduce("add")))
+        value = self._value()
+
+        def made() -> Value:
+            reduction = Reduction(float_value(value), axes, keep)
+            return reduction.divided(reduction.reduce("add"))
+
+        return self._of(_once(value, axes, ("mean", keep), made))
 
     def var(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
         """The variance; the sum of squares is divided by the number of elements less `ddof`."""
-        return self._of(Reduction(float_value(self._value()), axes, keep).variance(ddof))
+        return self._of(self._variance(axes, keep, ddof))
 
     def std(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
         """The standard deviation, the root of `var`."""
-        return self._of(pointwise("sqrt", [Reduction(float_value(self._value()), axes, keep).variance(ddof)]))
+        return self._of(pointwise("sqrt", [self._variance(axes, keep, ddof)]))
+
+    def _variance(self, axes: Axes, keep: bool, ddof: int) -> Value:
+        value = self._value()
+
+        def made() -> Value:
+            return Reduction(float_value(value), axes, keep).variance(ddof)
+
+        return _once(value, axes, ("variance", keep, ddof), made)
 
     def argmax(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The position of the first greatest element: along one axis, or among the elements of several in the
@@ -247,6 +263,12 @@ class Reducible(ABC, Generic[TensorT]):
     def argmin(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The position of the first least element, as `argmax`."""
         return self._first("min", axes, keep)
+
+
+def _once(value: Value, axes: Axes, how: tuple[Hashable, ...], make: Callable[[], Value]) -> Value:
+    """A reduction, which eager mode finds by its axes; a list of them may change."""
+    is_plain = type(axes) in (str, int, NoneType)
+    return made_once(value, (axes, *how), make) if is_plain else make()
 
 
 def _in_order(value: Value, axes: Axes) -> Axes:

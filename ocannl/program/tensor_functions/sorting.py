@@ -15,7 +15,7 @@ from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.expressions import apply, convert, positions
 from ocannl.program.tensor import Tensor, TensorLike
-from ocannl.program.tensor_functions.along_axis import Along
+from ocannl.program.tensor_functions.along_axis import Along, along_axis
 from ocannl.program.tensor_functions.einsums import concat
 from ocannl.program.types.final_types import element_now
 from ocannl.program.values import Value
@@ -31,23 +31,27 @@ def sort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
 
     More than 32 elements are ordered by about log(n)**2 / 2 steps, each of which is compiled.
     """
-    along = Along.of(t, axis)
-    return _elements(along, _order(along, along.size, descending))
+    order = argsort(t, axis, descending=descending).ir_value
+    return along_axis(t, axis, ("sorted", order), lambda along: _elements(along, order))
 
 
 def argsort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
     """The positions of the elements in the order of `oc.sort`. It has no gradient."""
-    along = Along.of(t, axis)
-    return Tensor(_order(along, along.size, descending))
+    return along_axis(t, axis, ("order", descending), lambda along: _order(along, along.size, descending))
 
 
 def topk(t: TensorLike, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
     """The `k` greatest elements along an axis, the greatest first, and their positions; as `oc.sort`."""
-    along = Along.of(t, axis)
-    if integer(k, "the number of elements") > along.size:
-        raise ArgumentError(f"there are {along.size} elements along the axis, found k={k}")
-    order = _order(along, k, descending=True)
-    return _elements(along, order), Tensor(order)
+    count = integer(k, "the number of elements")
+
+    def first(along: Along) -> Value:
+        if count > along.size:
+            raise ArgumentError(f"there are {along.size} elements along the axis, found k={k}")
+        return _order(along, count, descending=True)
+
+    order = along_axis(t, axis, ("first", count), first)
+    elements = along_axis(t, axis, ("sorted", order.ir_value), lambda along: _elements(along, order.ir_value))
+    return elements, order
 
 
 def _order(along: Along, count: int, descending: bool) -> Value:
@@ -57,7 +61,7 @@ def _order(along: Along, count: int, descending: bool) -> Value:
     return Network.of(along, descending).first(count)
 
 
-def _elements(along: Along, order: Value) -> Tensor:
+def _elements(along: Along, order: Value) -> Value:
     """The elements at positions: a gather, for which nothing need be checked."""
     term = App("where", (App("eq", (Arg(0), Arg(1))), Arg(2), Const(0.0)))
     ranks = along.with_axis("rank")
@@ -65,7 +69,7 @@ def _elements(along: Along, order: Value) -> Tensor:
     # Only one element is at a position, so that a truth value stays one.
     accum = "or" if element_now(along.value) == BOOL else "add"
     logic = f"{ranks}; {along.name},; {along.slot} => {ranks}"
-    return Tensor(apply(term, operands, logic=logic, accum=accum))
+    return apply(term, operands, logic=logic, accum=accum)
 
 
 def _at_ranks(along: Along, count: int, descending: bool) -> Value:

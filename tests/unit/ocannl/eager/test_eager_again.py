@@ -291,3 +291,52 @@ class TestAgain:
                 compiled.clear()
                 held.clear()
         assert compiled == []
+
+
+SEVERAL_OPERATIONS: dict[str, Any] = {
+    "argmax": lambda x: x.argmax(-1),
+    "argmin of rows": lambda x: x.argmin("batch"),
+    "mean": lambda x: x.mean(),
+    "mean that keeps its axis": lambda x: x.mean(1, keep=True),
+    "var": lambda x: x.var(1),
+    "var less 1": lambda x: x.var(1, ddof=1),
+    "std": lambda x: x.std(0),
+    "cumsum": oc.cumsum,
+    "cumsum of columns": lambda x: oc.cumsum(x, 0),
+    "cumprod": oc.cumprod,
+    "logcumsumexp": oc.logcumsumexp,
+    "cummax": oc.cummax,
+    "positions of cummax": lambda x: oc.cummax(x, return_indices=True)[1],
+    "positions of cummin": lambda x: oc.cummin(x, return_indices=True)[1],
+    "flip": oc.flip,
+    "flip of both": lambda x: oc.flip(x, (0, 1)),
+    "roll": lambda x: oc.roll(x, 1),
+    "roll by 2": lambda x: oc.roll(x, 2),
+    "sort": oc.sort,
+    "sort downwards": lambda x: oc.sort(x, descending=True),
+    "argsort": oc.argsort,
+    "topk": lambda x: oc.topk(x, 2)[0],
+    "topk of 3": lambda x: oc.topk(x, 3)[1],
+    "norm": oc.norm,
+    "norm of all": lambda x: oc.norm(x, None),
+    "sum of absolutes": lambda x: oc.norm(x, ord=1),
+    "part": lambda x: x[1:3, ::2],
+    "row": lambda x: x[1],
+    "rows in reverse": lambda x: x[::-1],
+}
+
+
+def test_several_operations_of_a_value_are_found_at_once(monkeypatch: pytest.MonkeyPatch):
+    """As one, and those of other settings are others."""
+    x = oc.data(np.random.default_rng(1).normal(size=(4, 6)))
+    with oc.eager(False):
+        wanted = {name: make(x).numpy() for name, make in SEVERAL_OPERATIONS.items()}
+    first = {name: make(x) for name, make in SEVERAL_OPERATIONS.items()}
+    looked_for: list[Any] = []
+    once = RECORDER.once
+    monkeypatch.setattr(RECORDER, "once", lambda key, make: looked_for.append(key) or once(key, make))
+    for name, make in SEVERAL_OPERATIONS.items():
+        looked_for.clear()
+        assert make(x).ir_value is first[name].ir_value, name
+        assert len(looked_for) <= 2, name
+        np.testing.assert_array_equal(first[name].numpy(), wanted[name], name)

@@ -1,0 +1,20 @@
+"""Values that functions make of several operations: eager mode finds them without making each again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from ocannl.program import graph
+from ocannl.program.eager.recorder import RECORDER, depth, is_eager
+from ocannl.program.values import Value
+
+
+def made_once(value: Value, how: tuple[Hashable, ...], make: Callable[[], Value]) -> Value:
+    """The value that is made of another, or in eager mode the one that was made of it in the same way.
+
+    One of a shape that may still be told by other uses is made anew, as is one in the cell of a loop, where
+    all that lies between has to be of its iteration.
+    """
+    if not is_eager() or depth() or not graph.known_shape(value).is_final:
+        return make()
+    return RECORDER.once(("made", value, *how), make)
