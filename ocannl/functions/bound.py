@@ -102,7 +102,8 @@ def compiled(trace: Trace, context: Context, *, traces: bool = False, check_nans
         names = ", ".join(f"`{name}`" for name in unset)
         raise OcannlError(
             f"function `{trace.code.label}` uses the static indices {names}, which a call does not set: "
-            "make them arguments"
+            'make them arguments, or memory that counts: `n = oc.node("n", output=[], init=0)`, and '
+            "`n[...] += 1` in the function"
         )
     return routine
 

@@ -91,13 +91,14 @@ def trace(
 
 
 def _misfit(errors: Sequence[tuple[dict[str, str], ShapeError]]) -> ShapeError:
-    """The error without guesses, and beside it that of the first guess whose error is another one."""
-    (plain,) = [error for guess, error in errors if not guess]
-    others = [(guess, error) for guess, error in errors if str(error) != str(plain)]
-    if not others:
-        return plain
-    guess, other = others[0]
-    return ShapeError(f"{plain}\nnor do shapes fit with axes={guess}:\n{other}")
+    """The error of the first guess, and beside it the first other one."""
+    (guess, first), *others = errors
+    with_guess = f"\n(with axes={guess}, as guessed)" if guess else ""
+    for other, error in others:
+        if str(error) != str(first):
+            way = f"with axes={other}" if other else "as data"
+            return ShapeError(f"{first}{with_guess}\nnor do shapes fit {way}:\n{error}")
+    return first
 
 
 def _traced(

@@ -85,7 +85,7 @@ def _nll_of_ids(
     kept = None if ignore_index is None else oc.ne(ids, integer(ignore_index, "ignore_index", None))
     ids = ids if kept is None else oc.where(kept, ids, 0)
     factor = None if weight is None else oc.gather("c; ... | => ... |", weight, ids, at="c")
-    loss = -oc.gather("... | c; ... | => ... |", log_probs, ids, at="c")
+    loss = -_log_prob_of(log_probs, ids)
     if weight is not None and factor is not None:
         loss, log_probs = loss * factor, log_probs * weight
     loss = _smoothed(loss, log_probs, label_smoothing)
@@ -95,6 +95,23 @@ def _nll_of_ids(
     if reduction == "mean" and factor is not None:
         return oc.sum(loss) / oc.sum(factor)
     return reduced(loss, reduction)
+
+
+def _log_prob_of(log_probs: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
+    try:
+        return oc.gather("... | c; ... | => ... |", log_probs, ids, at="c")
+    except oc.ShapeError as error:
+        sizes = [size for size in log_probs.shape.batch if size is not ...]
+        more = len(sizes) - len(ids.shape.batch)
+        if more <= 0:
+            raise
+        letters, axes = "b" * (len(sizes) - more) + "o" * (more + 1), "axis" if more == 1 else "axes"
+        hint = (
+            f"there are scores along {more} more {axes} than ids. A layer sums over output axes, as of "
+            "h.reshape(len(h), -1); where it gets an argument, axes={'x': "
+            f"{letters!r}}} of @oc.function makes these"
+        )
+        raise oc.ShapeError(f"{error}\n  hint: {hint}") from None
 
 
 def _smoothed(loss: oc.Tensor, log_probs: oc.Tensor, share: float) -> oc.Tensor:

@@ -85,7 +85,7 @@ FUNCTIONS = {
     "fmin": "oc.minimum",
     "frac": "t - oc.trunc(t)",
     "from_numpy": "oc.data",
-    "full_like": "oc.full, or oc.constant",
+    "full_like": "a number, which has the shape that its use needs",
     "func": "oc.grad, oc.jvp, oc.vjp and oc.jacobian",
     "ge": "a >= b",
     "ger": "oc.einsum",
@@ -160,7 +160,7 @@ FUNCTIONS = {
     "not": "oc.logical_not",
     "not_equal": "oc.ne",
     "numel": "t.numpy().size",
-    "ones_like": "oc.ones",
+    "ones_like": "1.0, which has the shape that its use needs",
     "optim": "train, such as train.adamw()",
     "or": "oc.logical_or",
     "outer": "oc.einsum",
@@ -241,7 +241,7 @@ FUNCTIONS = {
     "vmap": "nothing, batch axes are rows of their own",
     "vstack": "oc.concat",
     "xlogy": "oc.where(oc.eq(a, 0), 0, a * oc.log(b))",
-    "zeros_like": "oc.zeros",
+    "zeros_like": "0.0, which has the shape that its use needs",
 }
 """Of the module."""
 

@@ -98,7 +98,7 @@ OF_TENSORS = {
     "double": CAST,
     "expand": BROADCAST,
     "fill_": WRITE,
-    "flatten": "t.reshape",
+    "flatten": "t.reshape(len(t), -1)",
     "float": CAST,
     "half": CAST,
     "index_select": "t[ids], or oc.gather",

@@ -197,3 +197,19 @@ def test_factors_of_classes_may_be_arrays_and_lists(form: Callable[[Any], Any]):
     np.testing.assert_allclose(found.numpy(), losses.sum() / factors[ids].sum(), rtol=1e-6)
     found = nn.cross_entropy(oc.data(scores), oc.data(np.eye(3)[ids]), weight=form(factors))
     np.testing.assert_allclose(found.numpy(), losses.mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((4, 3, 5), r"along 1 more axis than ids\. .*axes=\{'x': 'boo'\}"),
+        ((4, 3, 3, 5), r"along 2 more axes than ids\. .*h\.reshape\(len\(h\), -1\)"),
+    ],
+)
+def test_scores_of_each_row_of_a_picture(shape: tuple[int, ...], hint: str):
+    """As where a linear layer gets pictures whose features are batch axes."""
+    layer, pictures, ids = nn.linear(out_dim=2), oc.data(np.zeros(shape)), oc.data(np.zeros(4, int), axes="b")
+    with pytest.raises(oc.ShapeError, match=rf"(?s)numbers of axes differ.*hint: .*{hint}"):
+        nn.cross_entropy(layer(pictures), ids)
+    flat = oc.data(np.zeros(shape), axes="b" + "o" * (len(shape) - 1))
+    nn.cross_entropy(nn.linear(out_dim=2)(flat), ids)
