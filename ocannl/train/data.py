@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
@@ -25,7 +26,8 @@ Batch: TypeAlias = Any
 """An array, or a tuple or dictionary of arrays."""
 SIZE = 64
 NO_BATCH = (
-    "there is no batch: what batches are taken from is empty, or used up after one epoch, as a generator is"
+    "there is no batch: what batches are taken from is empty, or used up after one epoch, as a generator is; "
+    "the function that makes the generator is called for each"
 )
 Augment: TypeAlias = Callable[[Batch, np.random.Generator], Batch] | Callable[[Batch], Batch]
 
@@ -157,6 +159,16 @@ class Loader:
         return map(partial(_mapped, _array), looked_at)
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Batches that a function makes anew for each epoch."""
+
+    make: Callable[[], Iterable[Batch]]
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.make())
+
+
 def batches(
     arrays: Any,
     size: int = SIZE,
@@ -172,7 +184,8 @@ def batches(
     `drop_last`, the last batch of an epoch has the rows that are left.
 
     `arrays` may also be any iterable of batches, a `DataLoader` too: these are taken as they come. One that
-    is used up after an epoch, such as a generator, is an error in the next.
+    is used up after an epoch, such as a generator, is an error in the next; a function that makes it, such as
+    one with `yield`, is called for each epoch.
 
     `augment(batch, rng)`, or `augment(batch)`, makes of a batch what training gets, with a random generator
     that depends on the seed, the epoch and the batch only. A thread makes up to `prefetch` batches ahead.
@@ -180,6 +193,8 @@ def batches(
     size = integer(size, "the size of a batch", least=1)
     prefetch = integer(prefetch, "the number of batches that are made ahead")
     seed = None if shuffle is None else integer(shuffle, "the seed of the order")
+    if callable(arrays) and not isinstance(arrays, Iterable):
+        arrays = Made(arrays)
     if is_array(arrays) or isinstance(arrays, Mapping) or _is_tuple_of_arrays(arrays):
         source: Source = Arrays(_mapped(_array_of_rows, arrays), size, seed, drop_last)
     elif isinstance(arrays, Iterable) and not isinstance(arrays, str | bytes):

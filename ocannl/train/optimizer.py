@@ -324,8 +324,11 @@ class Optimizer(NamesApart):
         ]
 
     @contextmanager
-    def averaged(self, ctx: oc.Context) -> Generator[None]:
-        """A context in which the parameters have their averages as values, as `ema` or `swa` says."""
+    def averaged(self, ctx: oc.Context | None = None) -> Generator[None]:
+        """A context in which the parameters have their averages as values, as `ema` or `swa` says; those of
+        the default context without `ctx`.
+        """
+        ctx = oc.default_context() if ctx is None else ctx
         if not self._averages:
             raise oc.ArgumentError(f"{self.name} keeps no averages: give it an ema= or swa=, and a step")
         before = {p: np.array(ctx[p]) for p in self._averages}

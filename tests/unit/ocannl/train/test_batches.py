@@ -139,6 +139,12 @@ def test_a_generator_keeps_the_batch_that_is_looked_at():
     assert epoch(batches) == [Y.tolist(), Y[1:].tolist()]
 
 
+def test_a_function_that_makes_a_generator_is_called_for_each_epoch():
+    batches = train.batches(lambda: (Y[k:] for k in range(2)))
+    assert batches.first().tolist() == Y.tolist()
+    assert [epoch(batches) for _ in range(2)] == [[Y.tolist(), Y[1:].tolist()]] * 2
+
+
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_errors_of_augmentation_come_where_the_batch_would(error: type[BaseException], prefetch: int):

@@ -220,7 +220,7 @@ def test_accumulated_steps_are_one():
     "common", [{"ema": 0.9}, {"swa": 2}, {"swa": (1, 2)}], ids=["ema", "swa", "interval"]
 )
 def test_averages(common: Any):
-    model, values = Model(), list[NDArray[Any]]()
+    model, values, wanted = Model(), list[NDArray[Any]](), START["l.w"]
     optimizer = train.sgd(0.1, **common)
     with pytest.raises(oc.ArgumentError, match="sgd keeps no averages"), optimizer.averaged(model.ctx):
         pass
@@ -238,6 +238,8 @@ def test_averages(common: Any):
         with optimizer.averaged(model.ctx):
             np.testing.assert_allclose(model.ctx[model.w], wanted, rtol=1e-14)
         np.testing.assert_array_equal(model.ctx[model.w], values[t])
+    with model.ctx, optimizer.averaged():
+        np.testing.assert_allclose(model.w.numpy(), wanted, rtol=1e-14)
 
 
 def test_routines_of_one_optimizer_share_its_memory():
