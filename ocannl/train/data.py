@@ -194,7 +194,7 @@ def batches(
     prefetch = integer(prefetch, "the number of batches that are made ahead")
     seed = None if shuffle is None else integer(shuffle, "the seed of the order")
     if callable(arrays) and not isinstance(arrays, Iterable):
-        arrays = Made(arrays)
+        arrays = cast("Any", Made(cast("Callable[[], Iterable[Batch]]", arrays)))
     if is_array(arrays) or isinstance(arrays, Mapping) or _is_tuple_of_arrays(arrays):
         source: Source = Arrays(_mapped(_array_of_rows, arrays), size, seed, drop_last)
     elif isinstance(arrays, Iterable) and not isinstance(arrays, str | bytes):

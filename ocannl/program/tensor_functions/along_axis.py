@@ -283,8 +283,8 @@ def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = F
         MemoryAxes(value).place(integer(axis, "the number of an axis", least=None))
     if not is_number(ord) or isnan(ord):
         raise ArgumentError(f"the order of a norm is a number, found {ord!r}")
-    how = "norm", axis, ord, flag(keep, "keep")
-    return Tensor(made_once(value, how, lambda: _norm(floats(Tensor(value)), axis, ord, keep).ir_value))
+    how, order = ("norm", axis, ord, flag(keep, "keep")), cast("float", ord)
+    return Tensor(made_once(value, how, lambda: _norm(floats(Tensor(value)), axis, order, keep).ir_value))
 
 
 def _norm(tensor: Tensor, axis: int | None, ord: float, keep: bool) -> Tensor:
