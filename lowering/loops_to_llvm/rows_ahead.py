@@ -137,9 +137,10 @@ def is_far(op: LoadOp) -> bool:
         return False
     total, func = 0, declaration(op.node).parent_op()
     for node in nodes(func) if isinstance(func, FuncOp) else ():
+        if node.mode.data in ("virtual", "local"):
+            continue
         size = array_bytes(node.result)
-        if size >= PART and node.mode.data not in ("virtual", "local"):
-            total += size
+        total += size if size >= PART else 0
         if total >= FAR:
             return True
     return False

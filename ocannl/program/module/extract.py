@@ -5,7 +5,7 @@ depend on nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -29,6 +29,7 @@ from ocannl.program import graph
 from ocannl.program.indexing.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.loops.scan_bodies import copied_whole, result_of_scan
+from ocannl.program.module.labels import Labels
 from ocannl.program.module.needed import Needed, needed_for
 from ocannl.program.module.reads import Key, reads_of, written_by
 from ocannl.program.names import memory_names
@@ -246,6 +247,7 @@ class _Copier:
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     statements: Counter[str] = field(default_factory=Counter[str])
     kept: frozenset[str] = field(init=False)
+    labels: Labels = field(init=False)
     types: NumberedTypes = field(default_factory=NumberedTypes)
     indices: set[str] = field(default_factory=set[str])
     """The names of static indices."""
@@ -256,6 +258,7 @@ class _Copier:
 
     def __post_init__(self) -> None:
         self.kept = frozenset(self.memory.values())
+        self.labels = Labels(self.values)
 
     def copy_all(self, ops: Iterable[Operation]) -> list[Operation]:
         return [copy for op in ops if (copy := self.copy(op)) is not None]
@@ -373,26 +376,15 @@ class _Copier:
             copy.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
             return self.names.setdefault(op.result, f"{self.names[op.source]}.{kind}")
         if isinstance(op, texpr.MemoryOp | texpr.OfOp):
-            label = self._unique(self.memory[op])
+            label = self.labels.unique(self.memory[op])
         else:
             wanted = op.result.name_hint or f"n{len(self.values)}"
-            label = self._unique(wanted, self.kept)
+            label = self.labels.unique(wanted, self.kept)
         self.values[label] = value_of(op)
         self.names[op.result] = label
         copy.name_hint = graph.hint(label)
         if isinstance(copy.owner, texpr.MemoryOp):
             copy.owner.properties["label"] = StringAttr(label)
-        return label
-
-    def _unique(self, wanted: str, kept: Collection[str] = ()) -> str:
-        """`w`, `w2`, `w3`, ...: labels stay different as names of values and beside the labels of
-        gradients.
-        """
-        base = f"{wanted}_" if wanted.endswith(".grad") else wanted
-        label, count = base, 1
-        while label in self.values or label in kept:
-            count += 1
-            label = f"{base}{count}" if not base[-1].isdigit() else f"{base}x{count}"
         return label
 
 
