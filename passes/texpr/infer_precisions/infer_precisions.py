@@ -33,6 +33,7 @@ from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp
 from ocannl.dialects.texpr.tensor_type import known_type, refine_type, shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_precisions.numbers import settle_numbers
+from ocannl.passes.texpr.infer_precisions.sweeps import Sweeps
 from ocannl.passes.texpr.infer_precisions.whole_numbers import WholeNumbers, given_element
 
 NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
@@ -57,7 +58,11 @@ class Precisions:
     """The element types of values, at first those that were given or settled."""
     used_for: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     """The widest precision of the known results that a value is used for."""
-    changed: bool = False
+    places: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
+    """The places of the operations that propagate, in order."""
+    upwards: Sweeps = field(default_factory=lambda: Sweeps(()))
+    downwards: Sweeps = field(default_factory=lambda: Sweeps(()))
+    """The places of those to look at again, since what they depend on has changed."""
     outside_decides: bool = False
     """Whether a loop has types of what is around it where nothing inside decides: of a number that it begins
     with, which is f32 since another routine was compiled, and of uses of its results.
@@ -67,8 +72,12 @@ class Precisions:
         if element is None or value in self.known:
             return
         self.known[value] = element
-        self.changed = True
         self.note_use(value.owner, element)
+        for op in touching(value):
+            place = self.places.get(op)
+            if place is not None:
+                self.upwards.add(place)
+                self.downwards.add(place)
 
     def note_use(self, op: Operation | Block, element: Attribute | None) -> None:
         """Demands that the operands of an operation on floats have this precision."""
@@ -76,8 +85,11 @@ class Precisions:
             for operand in operands_of(op):
                 before = self.used_for.get(operand, element)
                 wide = element if before is element else widest([before, element])
-                if wide is not None:
+                if wide is not None and self.used_for.get(operand) is not wide:
                     self.used_for[operand] = wide
+                    for use in operand.uses:
+                        if (place := self.places.get(use.operation)) is not None:
+                            self.downwards.add(place)
 
     def demand(self, value: SSAValue, element: Attribute | None) -> None:
         """Gives a value a float type because of a use."""
@@ -96,22 +108,13 @@ class Precisions:
     def propagate(self, ops: Sequence[Operation]) -> None:
         """Learns what follows from what is known."""
         ops = [op for op in ops if isinstance(op, PROPAGATING)]
-        while True:
-            self.changed = False
-            ops = [op for op in ops if self.is_open(op)]
-            for op in ops:
-                self.up(op)
-            for op in reversed(ops):
-                self.down(op)
-            if not self.changed:
-                break
-
-    def is_open(self, op: Operation) -> bool:
-        """Whether it may make a type known: that of a value inside of a loop, too."""
-        if isinstance(op, YieldOp | ScanOp):
-            return True
-        known = self.known
-        return any(value not in known for value in (*op.results, *operands_of(op)))
+        self.places = {op: place for place, op in enumerate(ops)}
+        self.upwards, self.downwards = Sweeps(range(len(ops))), Sweeps(range(len(ops)), backwards=True)
+        while self.upwards.following or self.downwards.following:
+            for place in self.upwards.sweep():
+                self.up(ops[place])
+            for place in self.downwards.sweep():
+                self.down(ops[place])
 
     def up(self, op: Operation) -> None:
         known = self.known.get
@@ -157,6 +160,19 @@ class Precisions:
         elif isinstance(op, AssignOp):
             self.demand(op.value, self.known.get(op.target))
             self.demand(op.target, self.known.get(op.value))
+
+
+def touching(value: SSAValue) -> Iterator[Operation]:
+    """The operations whose types depend on that of a value: its own and its users, and the scans that it is
+    an argument or a result of the body of.
+    """
+    own = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
+    if own is not None:
+        yield own
+    for use in value.uses:
+        yield use.operation
+        if isinstance(use.operation, YieldOp) and (scan := use.operation.parent_op()) is not None:
+            yield scan
 
 
 def same_types(op: ScanOp) -> Iterator[tuple[SSAValue, ...]]:
