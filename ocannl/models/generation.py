@@ -16,6 +16,7 @@ from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
 from ocannl.program.arguments.checks import flag, integer, number
 from ocannl.program.arguments.numbers import is_truth
 from ocannl.program.mistakes.misuse import explained
+from ocannl.runtime.random import stream_key, words
 
 Stream: TypeAlias = Callable[[Ids], Any]
 Pack: TypeAlias = Callable[[list[list[int]], Ids], Any]
@@ -53,9 +54,9 @@ def generate(
 
     With `temperature=0` the best id is taken. Else ids are chosen by the softmax of `scores / temperature`,
     among the `top_k` best, the best whose probabilities sum to `top_p`, and those whose probability is at
-    least `min_p` times that of the best; equal seeds choose equally. A sequence ends after an id in `stop`,
-    and the others go on; in an array what follows that id repeats it. `stream` is called with the new ids of
-    each step, one for each sequence; where it gives `True`, all end.
+    least `min_p` times that of the best; equal seeds, which count modulo 2**64, choose equally. A sequence
+    ends after an id in `stop`, and the others go on; in an array what follows that id repeats it. `stream` is
+    called with the new ids of each step, one for each sequence; where it gives `True`, all end.
 
     Raises `oc.OcannlError` for scores among which none can be chosen: one is NaN, or all are -inf; with a
     temperature, one is infinite.
@@ -63,7 +64,7 @@ def generate(
     rows, pack = _rows(ids)
     max_new = integer(max_new, "the number of new ids")
     settings = _settings(temperature, top_k, top_p=top_p, min_p=min_p)
-    base = integer(seed, "a seed", least=None) % 2**31 << 32
+    base = first_counter(integer(seed, "a seed", least=None))
     ends = {integer(id, "an id in `stop`", least=None) for id in _listed(stop)}
     pages = cache if isinstance(cache, nn.PagedCache) else None
     writer = writer_of(model, oc.default_context() if ctx is None else ctx, pages)
@@ -75,6 +76,12 @@ def generate(
     finally:
         run.close()
     return pack(run.written, lengths)
+
+
+def first_counter(seed: int) -> int:
+    """The first counter of a seed's random numbers, from 0 to 2**62: far from those of other seeds."""
+    low, high = (int(word) for word in words(stream_key(seed, "generate"), 2))
+    return (low | high << 32) >> 2
 
 
 def _write(run: Whole, max_new: int, base: int, ends: set[int], stream: Stream | None) -> Ids:

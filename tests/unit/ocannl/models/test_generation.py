@@ -117,6 +117,13 @@ def test_seeds_are_reproducible(model: Any):
     np.testing.assert_array_equal(one, oc.generate(model, IDS, seed=1, cache=False, **how))
 
 
+def test_no_two_seeds_of_64_bits_choose_alike(model: Any):
+    """Nor do small ones and those beyond 32 bits, and neither are negative ones cut off."""
+    seeds = [1, 1 + 2**31, 1 + 2**32, 1 + 2**63, -1, 2**31 - 1]
+    found = {oc.generate(model, IDS, max_new=12, temperature=2.0, seed=seed).tobytes() for seed in seeds}
+    assert len(found) == len(seeds)
+
+
 SCORES = np.log(np.array([0.05, 0.4, 0.1, 0.25, 0.2], np.float32))
 
 
