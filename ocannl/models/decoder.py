@@ -25,6 +25,7 @@ class Design:
         score_scale: the factor of scores, by default 1 / sqrt(features of a head).
         score_cap: what scores are capped by, `final_cap` what the scores of ids are.
         feed: the feed-forward block of a layer by its number, in place of a gated one.
+        in_part: whether the configuration says which part of features is rotated.
     """
 
     norm: Callable[..., nn.Layer] = nn.rms_norm
@@ -38,6 +39,7 @@ class Design:
     score_cap: float | None = None
     final_cap: float | None = None
     feed: Callable[[Config, int], nn.Layer] | None = None
+    in_part: bool = False
 
 
 def decoder(config: Config, design: Design, windows: list[int | None]) -> Callable[..., oc.Tensor]:
@@ -47,7 +49,7 @@ def decoder(config: Config, design: Design, windows: list[int | None]) -> Callab
     width = setting(config, "hidden_size")
     embed = nn.embedding(num=setting(config, "vocab_size"), dim=width, label="embed_tokens")
     ropes = {
-        is_local: rope_of(config, head_size(config), kind)
+        is_local: rope_of(config, head_size(config), kind, in_part=design.in_part)
         for is_local, kind in ((False, "full_attention"), (True, "sliding_attention"))
     }
     layers = [

@@ -16,7 +16,7 @@ def phi(config: Config) -> Callable[..., oc.Tensor]:
     """Phi 1.5 and 2: attention and the feed-forward block stand side by side, after one norm."""
     width = setting(config, "hidden_size")
     epsilon = setting(config, "layer_norm_eps", 1e-5)
-    rope = rope_of(config, head_size(config))
+    rope = rope_of(config, head_size(config), in_part=True)
     embed = nn.embedding(num=setting(config, "vocab_size"), dim=width, label="embed_tokens")
     layers = [layer(config, number, epsilon, rope) for number in range(setting(config, "num_hidden_layers"))]
     norm = nn.layer_norm(dim=width, epsilon=epsilon, label="final_layernorm")
@@ -69,7 +69,7 @@ def layer(config: Config, number: int, epsilon: float, rope: Rope) -> Callable[.
 
 def phi3(config: Config) -> Callable[..., oc.Tensor]:
     """Phi 3: Llama with a sliding window; its file has joined weights."""
-    return decoder(config, Design(), windows_of(config, lambda number: True))
+    return decoder(config, Design(in_part=True), windows_of(config, lambda number: True))
 
 
 def phi3_weights(config: Config, name: str, array: Array) -> dict[str, Array]:

@@ -15,8 +15,9 @@ from ocannl.models.rope_scaling import Frequencies, scaled
 from ocannl.program.types.casts import convert
 from ocannl.program.types.precision import param_precision
 
+PART = "partial_rotary_factor"
 # Settings that may stand outside those of rotations.
-OUTSIDE = ("max_position_embeddings", "rope_theta", "partial_rotary_factor")
+OUTSIDE = ("max_position_embeddings", "rope_theta", PART)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +48,15 @@ class Rope:
         return oc.concat("... | h, a; ... | h, b; ... | h, c => ... | h, a^b^c", *parts, x[..., 2 * n :])
 
 
-def rope_of(config: Config, size: int, kind: str = "full_attention") -> Rope:
-    """The rotations of heads of a size, for layers of a kind where configurations tell these apart.
+def rope_of(config: Config, size: int, kind: str = "full_attention", *, in_part: bool = False) -> Rope:
+    """The rotations of heads of a size, for layers of a kind where configurations tell these apart. Only for
+    models that rotate features `in_part` they say which part: others rotate all, whatever they say.
 
     Raises `OcannlError` for a scaling that does not exist.
     """
     settings = _settings(config, kind)
     base = float(settings.get("rope_theta", 10000.0))
-    rotated = int(size * settings.get("partial_rotary_factor", 1.0))
+    rotated = int(size * settings.get(PART, 1.0)) if in_part else size
     plain = base ** (-np.arange(0, rotated, 2) / rotated)
     return Rope(scaled(plain, {**settings, "rope_theta": base}))
 
