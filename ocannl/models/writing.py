@@ -87,26 +87,25 @@ class Writer:
         self._states: dict[object, Writing] = {}
         self._steps: dict[object, oc.Routine] = {}
 
-    def cache(self, length: int, padding: int = 0) -> nn.KVCache:
-        """The cache of at least a length, which calls share, for prompts with up to so much padding."""
+    def cache(self, length: int) -> nn.KVCache:
+        """The cache of at least a length, which calls share."""
         if self.pages is not None:
             return self.pages
         old = self._cache
-        if old is not None and length <= old.length and (old.at_once is None or padding <= old.at_once):
+        if old is not None and length <= old.length:
             return old
         # What was compiled for the old one, and its memory, are let go.
         self._functions.clear()
         self._steps.clear()
         length = length if old is None else max(length, old.length)
-        at_once = max(length // 8, PROMPT)
-        self._cache = nn.kv_cache(length=length, at_once=at_once if padding <= at_once else None)
+        self._cache = nn.kv_cache(length=length, at_once=1)
         return self._cache
 
     def prompt(self, cache: nn.KVCache | None, size: int, rules: Sequence[str]) -> oc.Function:
         """From so many ids, one position of each, a counter and the numbers of rules to an id for each."""
 
         def prompt(ids: oc.Tensor, at: oc.Tensor, counter: oc.Tensor, *numbers: oc.Tensor) -> oc.Tensor:
-            kept = {} if cache is None else {"cache": cache.at(0)}
+            kept = {} if cache is None else {"cache": cache.at(0, last=at)}
             if "at" in self.takes:
                 scores = self.model(ids, at=at, **kept)
             else:
@@ -200,8 +199,7 @@ class Cached(Whole):
         self, writer: Writer, rows: list[list[int]], max_new: int, settings: dict[str, Array]
     ) -> None:
         super().__init__(writer, rows, max_new, settings)
-        padding = self.padded(4)[0].shape[1] - min(map(len, rows)) if rows else 0
-        self.cache = writer.cache(rounded(self.total, CACHE), padding)
+        self.cache = writer.cache(rounded(self.total, CACHE))
         is_even = len({len(row) for row in rows}) == 1
         self.state = writer.state(len(rows), self.rules, is_even=is_even)
         self.is_even, self.furthest = is_even, -1

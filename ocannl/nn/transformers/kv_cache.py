@@ -51,6 +51,8 @@ class KVCache:
         start: the first of the positions that are given next: an integer, or a tensor of integers of shape
             () or with one for each sequence; None where blocks count them.
         seen: how many positions, from the first on, attention looks at; by default all.
+        last: of each sequence the last of the first positions, batch | , after which there is padding; None
+            where there is none.
         at_once: the most positions that are given at once after the first ones; then blocks with a window
             have room for these and the window only, in turn (a ring buffer). None for room for all.
     """
@@ -60,6 +62,7 @@ class KVCache:
     label: str = "cache"
     start: oc.TensorLike | None = None
     seen: int | None = None
+    last: oc.Tensor | None = None
     at_once: int | None = None
     kept: dict[tuple[Hashable, tuple[int, ...]], Kept] = field(
         default_factory=dict[tuple[Hashable, tuple[int, ...]], Kept], repr=False
@@ -76,13 +79,13 @@ class KVCache:
     )
     """Which other positions these see."""
 
-    def at(self, start: oc.TensorLike, seen: int | None = None) -> KVCache:
+    def at(self, start: oc.TensorLike, seen: int | None = None, last: oc.Tensor | None = None) -> KVCache:
         """The same memory where the next position is `start`, of which attention looks at the first `seen`
-        positions: fewer take less time.
+        positions: fewer take less time. Where the first ones are padded, `last` is where each sequence ends.
         """
         if seen is not None and not 0 < seen <= self.length:
             raise oc.ArgumentError(f"a cache of {self.length} positions has no {seen} to look at")
-        return replace(self, start=start, seen=seen)
+        return replace(self, start=start, seen=seen, last=last)
 
     def next(self, owner: Hashable, count: int) -> KVCache:
         """The same memory at the next `count` positions of a block, which it counts; itself where the start
@@ -126,8 +129,12 @@ class KVCache:
         room = self._room(window)
         kept, positions = self.memory_of(owner, [*batch, room], keys, values), self.positions(count)
         if isinstance(self.start, int) and self.start == 0:
-            for places, part in _turns(count, room):
-                write(kept, _along(places), keys[_along(part)], values[_along(part)])
+            if self.last is not None and count > room:
+                ends = _ends(batch, self.last, room)
+                write(kept, _along(slice(0, room)), keys[ends], values[ends])
+            else:
+                for places, part in _turns(count, room):
+                    write(kept, _along(places), keys[_along(part)], values[_along(part)])
             return Attended(keys, values, seen_mask(positions, count, window))
         if self.at_once is not None and count > self.at_once:
             raise oc.ArgumentError(f"{count} positions at once, of which a cache was made for {self.at_once}")
@@ -188,7 +195,8 @@ def kv_cache(
 
     `cache.reset()` is code that begins again. Keys and values are kept in `dtype`, by default in their own.
     With `at_once`, blocks with a sliding window keep only that and so many positions more; no more are then
-    given at once, except as the first ones with `cache.at(0)`, of which at most so many are padding.
+    given at once, except as the first ones with `cache.at(0)`; if these are padded, `last=` of `cache.at`
+    says where each sequence ends.
     """
     if at_once is not None:
         at_once = integer(at_once, "the positions at once", least=1)
@@ -226,6 +234,18 @@ def _turns(count: int, room: int) -> Iterator[tuple[slice, slice]]:
         stop = min(count, (at // room + 1) * room)
         yield slice(at % room, at % room + stop - at), slice(at, stop)
         at = stop
+
+
+def _ends(batch: list[int], last: oc.Tensor, room: int) -> tuple[object, ...]:
+    """The part of sequences that ends at `last`: for each place of so many the position that is kept there.
+    Where there is none yet, it is the first one, which no position takes for it.
+    """
+    return _place(batch, oc.maximum(_latest(oc.einsum("... | => ..., 0 |", last), room), 0))
+
+
+def _latest(last: oc.Tensor, room: int) -> oc.Tensor:
+    """The positions at so many places, position p at p modulo their number, where `last` is the latest."""
+    return last - (last - oc.einsum("t => t |", oc.range(room))) % room
 
 
 def write(kept: Kept, part: tuple[object, ...], keys: oc.Tensor, values: oc.Tensor) -> None:

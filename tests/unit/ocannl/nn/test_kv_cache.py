@@ -103,23 +103,32 @@ def test_a_cache_is_along_an_axis_of_batch():
         step(X[0, 0])
 
 
-@pytest.mark.parametrize(("window", "at_once"), [(3, 2), (5, 4)])
+@pytest.mark.parametrize(("window", "at_once"), [(3, 2), (5, 4), (7, 2)])
+@pytest.mark.parametrize("shorter", [None, 6])
 @pytest.mark.parametrize("steps", [[1] * 6, [2, 1, 2, 1]])
-def test_a_window_keeps_its_positions_in_turn(window: int, at_once: int, steps: list[int]):
-    """After a prompt of 11, of which one in a batch is shorter, and longer than there is room for."""
+def test_a_window_keeps_its_positions_in_turn(
+    window: int, at_once: int, steps: list[int], shorter: int | None
+):
+    """After a prompt of 11, longer than there is room for, of which one in a batch is shorter: by less than
+    there is room for, or, where it is said to end, by any number.
+    """
     cache = nn.kv_cache(length=32, at_once=at_once)
-    total, first, lengths = 17, 11, np.array([11, 11 - at_once + 1], np.int32)
+    total, first, lengths = 17, 11, np.array([11, shorter or 11 - at_once + 1], np.int32)
     keys = RNG.normal(size=(2, total, 1, 4)).astype(np.float32)
 
     def attended(owner: nn.KVCache, k: oc.Tensor) -> oc.Tensor:
         return nn.dot_product_attention(k, *owner.extended("block", k, 2 * k, window))
 
     ctx = oc.Context.cpu(1)
-    begin = oc.function(lambda k: attended(cache.at(0), k), ctx, {"k": "bboo"})
+
+    def first_ones(k: oc.Tensor, last: oc.Tensor) -> oc.Tensor:
+        return attended(cache.at(0, last=None if shorter is None else last), k)
+
+    begin = oc.function(first_ones, ctx, {"k": "bboo", "last": "b"})
     step = oc.function(lambda k, at: attended(cache.at(at), k), ctx, {"k": "bboo", "at": "b"})
     padded = keys[:, :first].copy()
     padded[1, lengths[1] :] = 100
-    found = [[rows[: lengths[row]]] for row, rows in enumerate(begin(padded))]
+    found = [[rows[: lengths[row]]] for row, rows in enumerate(begin(padded, lengths - 1))]
     at = lengths
     for count in steps:
         part = np.stack([keys[row, at[row] : at[row] + count] for row in range(2)])
