@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 
 from ocannl.dialects.loops import ReduceOp
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.instructions import neighbours
+from ocannl.lowering.llvm.instructions import call, neighbours
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile
 from ocannl.lowering.loops_to_llvm.tile_emitter import RowAccess, TileEmitter
@@ -25,17 +25,21 @@ I32, I16, I8 = ValueType("i32", "i32", 4), ValueType("i16", "i16", 2), ValueType
 BIASES = "splat (i32 -2139062144)"
 STEPS: dict[type[Operation], str] = {arith.AndIOp: "and", arith.ShRSIOp: "lshr", arith.ShRUIOp: "lshr"}
 PMADDWD = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
+PSIGN = {4: "x86.ssse3.psign.b.128", 8: "x86.avx2.psign.b"}
 PMADDUBSW = {4: "x86.ssse3.pmadd.ub.sw.128", 8: "x86.avx2.pmadd.ub.sw", 16: "x86.avx512.pmaddubs.w.512"}
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A vector of words of bytes, which may be read with a sign, without one, or as is the same."""
+    """A vector of words of bytes, which may be read with a sign, without one, or as is the same; with
+    `opposites` all of them have one of 8 bits.
+    """
 
     value: str
     type: ValueType
     signed: bool
     unsigned: bool
+    opposites: bool = False
 
 
 def emit_word_sum(nest: TileEmitter, op: ReduceOp, product: WordProduct, has_rows: bool) -> Tile | None:
@@ -105,10 +109,15 @@ def words(nest: TileEmitter, factor: WordFactor, access: RowAccess, row: int) ->
             f"bitcast {vector(I32, width).text} {b.splat(word, I32, width, b.depth)} to {bytes.text}"
         )
     for step, number in factor.steps:
-        value = b.emit(f"{STEPS[step]} {bytes.text} {value}, splat (i8 {number})")
+        if step is arith.MaxSIOp:
+            b.declarations.add(f"declare {bytes.text} @llvm.smax.{bytes.mangled}({bytes.text}, {bytes.text})")
+            value = call(b, "smax", [value, f"splat (i8 {number})"], bytes)
+        else:
+            value = b.emit(f"{STEPS[step]} {bytes.text} {value}, splat (i8 {number})")
     value = b.emit(f"bitcast {bytes.text} {value} to {vector(I32, width).text}")
     is_small = factor.greatest < 128
-    return Words(value, vector(I32, width), factor.signed or is_small, not factor.signed)
+    signed = factor.signed or is_small
+    return Words(value, vector(I32, width), signed, not factor.signed, factor.has_opposites)
 
 
 def in_pieces(b: FunctionBuilder, factors: Sequence[Words], width: int) -> str:
@@ -148,6 +157,8 @@ def products(b: FunctionBuilder, x: Words, y: Words) -> str:
     for one, other in ((x, y), (y, x)):
         if "pmaddubsw" in names and one.signed and one.unsigned and other.signed:
             return in_pairs(b, one, other)
+        if "pmaddubsw" in names and one.opposites and other.signed and other.type.width in PSIGN:
+            return in_pairs(b, *with_signs(b, one, other))
     return in_halves(b, x, y) if "pmaddwd" in names else in_bytes(b, x, y)
 
 
@@ -194,16 +205,30 @@ def dot(b: FunctionBuilder, name: str, start: str, x: Words, y: Words) -> str:
     return b.emit(f"call {type.text} @llvm.{full}({type.text} {start}, {of} {values[0]}, {of} {values[1]})")
 
 
+def with_signs(b: FunctionBuilder, x: Words, y: Words) -> tuple[Words, Words]:
+    """`y` without its signs, up to 128, and `x` with those too, which has opposites: the products stay."""
+    type, bytes, name = x.type, vector(I8, DEPTH * x.type.width), PSIGN[x.type.width]
+    b.declarations.add(f"declare {bytes.text} @llvm.abs.{bytes.mangled}({bytes.text}, i1)")
+    b.declarations.add(f"declare {bytes.text} @llvm.{name}({bytes.text}, {bytes.text})")
+    left, right = (once(b, f"bitcast {type.text} {each.value} to {bytes.text}") for each in (x, y))
+    positive = once(b, f"call {bytes.text} @llvm.abs.{bytes.mangled}({bytes.text} {right}, i1 false)")
+    signed = once(b, f"call {bytes.text} @llvm.{name}({bytes.text} {left}, {bytes.text} {right})")
+    words = (b.emit(f"bitcast {bytes.text} {each} to {type.text}") for each in (positive, signed))
+    return Words(next(words), type, False, True), Words(next(words), type, True, False)
+
+
 def in_pairs(b: FunctionBuilder, x: Words, y: Words) -> str:
-    """By products of bytes, of which two add up to 16 bits: `x` is from 0 to 127, so that none overflows."""
+    """By products of bytes, of which two add up to 16 bits: none overflows, as `x` is from 0 to 127, or to
+    128 where `y` is from -127 on.
+    """
     type, halves, words = x.type, vector(I16, 2 * x.type.width).text, PMADDWD[x.type.width]
     b.declarations.add(f"declare {type.text} @llvm.{words}({halves}, {halves})")
     return b.emit(f"call {type.text} @llvm.{words}({halves} {pairs(b, x, y)}, {halves} splat (i16 1))")
 
 
 def pairs(b: FunctionBuilder, x: Words, y: Words) -> str:
-    """The sums of the products of two bytes, of which those of one factor are from 0 to 127."""
-    if not (x.signed and x.unsigned):
+    """The sums of the products of two bytes. Those of one factor are from 0 to 127, or of `x` to 128."""
+    if not x.unsigned or not y.signed:
         x, y = y, x
     bytes, halves, name = (
         vector(I8, DEPTH * x.type.width).text,

@@ -91,7 +91,7 @@ RowProduct: TypeAlias = Callable[[Kept, Activations], oc.Tensor]
 def product_q8_0(kept: Kept, x: Activations) -> oc.Tensor:
     row, split = x.row, x.split
     weights = _apart(kept["codes"], "{} -> ..o..", row("k"), split)
-    sums = _sums(weights, _apart(x.numbers, "... | {}", row("k"), split), row("k"), split)
+    sums = _sums(weights, _opposed(_apart(x.numbers, "... | {}", row("k"), split), split), row("k"), split)
     steps = oc.virtual(x.steps(row("k", "0"), f"..o.., {row('k')}", (row("k"), kept["scales"])))
     return _scaled(sums, row("k"), steps, x.batch + f"..o.., {row('k')}", "..o..")
 
@@ -162,7 +162,7 @@ def row_product_int8(kept: Kept, x: Activations) -> oc.Tensor:
     row, lead, split = x.row, x.row(), x.split
     outputs = f"..o.., {lead}" if lead else "..o.."
     weights = _apart(kept["codes"], "{} -> ..o..", lead, split)
-    sums = _sums(weights, _apart(x.numbers, "... | {}", lead, split), lead, split)
+    sums = _sums(weights, _opposed(_apart(x.numbers, "... | {}", lead, split), split), lead, split)
     return _by_outputs(oc.einsum(f"... | ..o.., {row('l')} => ... | {outputs}", sums), kept, x)
 
 
@@ -183,6 +183,11 @@ def _apart(numbers: oc.Tensor, rows: str, outer: str, split: Split, place: str |
     sizes: dict[str, Any] = dict(split.sizes)
     source = rows.format(_joined(outer if place is None else place, split.joined))
     return oc.einsum(f"{source} => {rows.format(_joined(outer, *split.axes))}", numbers, **sizes)
+
+
+def _opposed(numbers: oc.Tensor, split: Split) -> oc.Tensor:
+    """Numbers as they are, said to have opposites if they are integers: AVX2 moves signs to them."""
+    return oc.maximum(oc.cast(numbers, split.dtype), -LEVELS) if split is WORDS else numbers
 
 
 def _sums(weights: oc.Tensor, numbers: oc.Tensor, outer: str, split: Split) -> oc.Tensor:

@@ -20,8 +20,8 @@ WORK = 2
 
 @dataclass(frozen=True, slots=True)
 class WordFactor:
-    """A factor of a product: bytes that are loaded, with or without sign, and then shifted to the right or
-    masked, which keeps them bytes without sign.
+    """A factor of a product: bytes that are loaded, with a sign, and raised to a least number, or without
+    one, and then shifted to the right or masked: they stay bytes.
 
     Attributes:
         load: the load.
@@ -38,8 +38,14 @@ class WordFactor:
         """The greatest number that it can be."""
         most = 127 if self.signed else 255
         for step, number in self.steps:
-            most = min(most, number) if step is arith.AndIOp else most >> number
+            if step is not arith.MaxSIOp:
+                most = min(most, number) if step is arith.AndIOp else most >> number
         return most
+
+    @property
+    def has_opposites(self) -> bool:
+        """Whether it has a sign, and is never the byte whose opposite is none."""
+        return self.signed and bool(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +92,15 @@ def word_factor(value: SSAValue) -> WordFactor | None:
         if op.input.type != i8 or not isinstance(load, LoadOp):
             return None
         return WordFactor(load, isinstance(op, arith.ExtSIOp), ())
-    if not isinstance(op, arith.AndIOp | arith.ShRSIOp | arith.ShRUIOp):
+    if not isinstance(op, arith.AndIOp | arith.ShRSIOp | arith.ShRUIOp | arith.MaxSIOp):
         return None
     inner, number = word_factor(op.operands[0]), constant(op.operands[1])
-    most = 255 if isinstance(op, arith.AndIOp) else 7
-    if inner is None or inner.signed or number is None or not 0 <= number <= most:
+    if inner is None or number is None or inner.signed is not isinstance(op, arith.MaxSIOp):
         return None
-    return WordFactor(inner.load, False, (*inner.steps, (type(op), number)))
+    least, most = (-127, 0) if inner.signed else (0, 255 if isinstance(op, arith.AndIOp) else 7)
+    if not least <= number <= most:
+        return None
+    return WordFactor(inner.load, inner.signed, (*inner.steps, (type(op), number)))
 
 
 def constant(value: SSAValue) -> int | None:
