@@ -68,10 +68,12 @@ def check_option(optimizer: str, name: str, value: object, *, lr: bool = False) 
     elif name == "ns_steps":
         integer(value, what)
     elif lr and not isinstance(value, int | float | np.generic | np.ndarray):
-        raise oc.ArgumentError(
-            f"{what} is a number, an expression or a schedule, found {short(value)}; parameters are given to "
-            "no optimizer: step(loss) trains those of the loss, step(loss, params=[...]) some of them"
+        way = (
+            "; parameters are given to no optimizer: step(loss) trains those of the loss, "
+            "step(loss, params=[...]) some of them"
         )
+        found = f"{short(value)}{'' if isinstance(value, str) else way}"
+        raise oc.ArgumentError(f"{what} is a number, an expression or a schedule, found {found}")
     else:
         number(value, what, below=1 if name in SHARES else None)
 

@@ -107,6 +107,18 @@ class PresentValue:
     def __int__(self) -> int:
         return int(self.item())
 
+    if not TYPE_CHECKING:  # else checkers of types would take a tensor for an integer
+
+        def __index__(self) -> int:
+            """Raises `ArgumentError`: what `range` and lists are given is known before the program runs."""
+            asked = users_text()
+            needs = "Python needs an integer" if asked is None else f"`{asked}` needs an integer of Python"
+            way = "int() of it is its value now"
+            if is_tracing():
+                way = "an argument that Python itself has to know is named in oc.function(static=[...])"
+            ways = f"{way}; oc.scan is a loop of the program"
+            raise ArgumentError(here(f"{needs}, and `{self.label}` is a tensor: {ways}"))
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         value = np.asarray(self.numpy()).view(np.ndarray)
         converted = value if dtype is None else value.astype(dtype, copy=False)

@@ -9,6 +9,8 @@ from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
+from ocannl.program.eager.present_value import PresentValue
+
 CALLABLE = typing.get_origin(Callable[[], None])
 
 
@@ -22,7 +24,8 @@ def fits(value: object, hint: Any) -> bool:
     if origin is typing.Literal:
         return isinstance(value, str) and value in args
     if hint is int:
-        return isinstance(value, SupportsIndex) and not isinstance(value, bool | np.ndarray | type)
+        is_none = isinstance(value, bool | np.ndarray | PresentValue | type)
+        return isinstance(value, SupportsIndex) and not is_none
     if hint is float:
         return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.complexfloating)
     cls = hint if origin is None else origin

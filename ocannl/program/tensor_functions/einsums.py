@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ocannl.dialects.ir.errors import SpecError
+from ocannl.dialects.ir.errors import ShapeError, SpecError
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 from ocannl.dialects.shapes.spec import Spec
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
@@ -97,7 +97,12 @@ def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
     if len(single) == 1:
         return single[0]
     operands = "; ".join(_slot(axis, f"{part},") for part in parts)
-    return concat(f"{operands} => {_slot(axis, '^'.join(parts) + ',')}", *single)
+    try:
+        return concat(f"{operands} => {_slot(axis, '^'.join(parts) + ',')}", *single)
+    except ShapeError:
+        shapes = ", ".join(f"`{each.label}` has {each.shape}" for each in map(as_tensor, tensors))
+        way = "oc.concat joins what differs along one axis"
+        raise ShapeError(here(f"tensors that are stacked have one shape: {shapes}; {way}")) from None
 
 
 def _slot(kind: RowKind, axis: str) -> str:

@@ -17,6 +17,7 @@ import pytest
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.program.mistakes import other_names
+from ocannl.program.mistakes.argument_types import fits
 from ocannl.program.mistakes.other_functions import FUNCTIONS
 from ocannl.program.mistakes.other_names import (
     OF_BLOCKS,
@@ -148,6 +149,37 @@ def test_arrays_of_other_libraries_are_no_tensors():
     for use in (lambda: x + torch.ones(3), lambda: torch.ones(3) * x, lambda: oc.maximum(x, torch.ones(3))):
         with pytest.raises(oc.ArgumentError, match=r"an array \(Tensor\): write `oc\.data"):
             use()
+
+
+def test_what_python_needs_as_an_integer_is_static():
+    n = oc.data(np.array(2), label="n")
+    given: Any = n
+    with pytest.raises(
+        oc.ArgumentError, match=r"py:\d+: `range\(given\)` needs an integer .* and `n` is a tensor"
+    ):
+        range(given)
+    with pytest.raises(oc.ArgumentError, match=r"int\(\) of it is its value now"):
+        ["a", "b"][given]
+
+    @oc.function
+    def powers(x: oc.Tensor, n: Any) -> oc.Tensor:
+        return sum((x * k for k in range(n)), start=0 * x)
+
+    with pytest.raises(
+        oc.ArgumentError, match=r"`range\(n\)`.* is named in oc\.function\(static=\[\.\.\.\]\)"
+    ):
+        powers(np.ones(3, np.float32), 3)
+    with pytest.raises(oc.ArgumentError, match=r"a size in a row .* is an integer, found <n: \(\), i64>"):
+        nn.linear(out_dim=given)
+    assert not fits(n, int)
+
+
+def test_what_is_stacked_has_one_shape():
+    x, z = oc.data(np.zeros((4, 6)), label="x"), oc.data(np.zeros((4, 5)), label="z")
+    with pytest.raises(
+        oc.ShapeError, match=r"stacked have one shape: `x` has 4\|6, `z` has 4\|5; oc\.concat"
+    ):
+        oc.stack([x, z], axis="batch")
 
 
 NAMES: list[tuple[Any, str, str]] = [
