@@ -126,6 +126,7 @@ function graphView(program) {
     roving(boxes);
     const width = Math.max(...ranks.map((rank) => rank.length), 1) * (WIDE + GAP) + 40;
     box = [0, 0, Math.max(stage.clientWidth || 1000, Math.min(width, 1800)), 0];
+    box[0] = Math.min(0, (width - box[2]) / 2); // what is narrow stands in the middle
     box[3] = (box[2] * (stage.clientHeight || 700)) / (stage.clientWidth || 1000);
     total.textContent = `${groups.length} of ${program.graph.length}`;
     look();

@@ -31,7 +31,9 @@ async function start() {
   const program = await readData();
   const main = document.querySelector("main"), tabs = document.querySelector("[role=tablist]"), status = document.getElementById("status");
   document.getElementById("target").textContent = summary(program);
-  switchTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  const dark = matchMedia("(prefers-color-scheme: dark)"), follow = () => switchTheme(dark.matches ? "dark" : "light");
+  dark.addEventListener("change", follow);
+  follow();
   const views = VIEWS.map(([name, build], k) => {
     const element = build(program);
     const tab = make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `view-${name}`, title: `${k + 1}`, onclick: () => open(k) }, name);

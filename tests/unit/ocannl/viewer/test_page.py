@@ -133,13 +133,24 @@ EDGES = """[...document.querySelectorAll("#view-graph path.edge")].map((edge) =>
 })"""
 
 
+# What is free to the left of the graph, and to its right.
+SIDES = """(() => {
+  const marks = [...document.querySelectorAll("#view-graph .mark")];
+  const boxes = marks.map((mark) => mark.getBoundingClientRect());
+  const left = Math.min(...boxes.map((box) => box.left)), right = Math.max(...boxes.map((box) => box.right));
+  return [left, innerWidth - right];
+})()"""
+
+
 @NEEDS_BROWSER
-def test_edges_of_the_graph_go_down_where_weights_are_tied(tied: Path, tmp_path: Path):
+def test_edges_of_the_graph_go_down_in_the_middle_where_weights_are_tied(tied: Path, tmp_path: Path):
     with browser(tmp_path) as page:
         page.size(1600, 900)
         page.open(tied, "#graph")
         edges = page.run(EDGES)
+        sides = page.run(SIDES)
     assert len(edges) >= 5
+    assert sides[0] == pytest.approx(sides[1], abs=40)
     assert all(start < end for start, end in edges)
 
 
@@ -296,6 +307,24 @@ const wait = setInterval(() => {
 </script>
 </body>
 """
+
+
+# The colours of the page, when they are those of a scheme or after seconds.
+THEME = """((wanted) => new Promise((done) => {
+  const theme = document.documentElement.dataset, until = Date.now() + 10000;
+  const look = () =>
+    theme.theme === wanted || Date.now() > until ? done(theme.theme) : setTimeout(look, 5);
+  look();
+}))"""
+
+
+@NEEDS_BROWSER
+def test_an_open_page_follows_the_colours_of_the_system(tied: Path, tmp_path: Path):
+    with browser(tmp_path) as page:
+        page.open(tied)
+        for scheme in ("dark", "light"):
+            page.prefer(color_scheme=scheme)
+            assert page.run(f"{THEME}('{scheme}')") == scheme
 
 
 @NEEDS_BROWSER
