@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
@@ -18,6 +17,7 @@ from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.costs.layouts import Layout
 from ocannl.passes.analysis.costs.page_walks import PAGE
 from ocannl.passes.analysis.costs.tile_means import mean_extent, mean_of_tiles, whole_tiles
 from ocannl.passes.analysis.costs.touched_bytes import reuse
@@ -39,7 +39,7 @@ INTERLEAVED_ROW = 2.0
 # them, relative to the first-level cache.
 FAR, SHARED, FARTHEST = 2.0, 5.0, 6.0
 # That of a vector along a sum from the second-level cache, which no other work hides; and the part of the
-# first-level cache in which such vectors stay.
+# first-level cache in which such vectors, and lines of tiles, stay.
 FAR_ALONG, ALONG = 4.0, 3 / 4
 # The cache lines that could be prefetched in the time of a tile from beyond the caches that follows no other.
 APART = 3.5
@@ -56,6 +56,9 @@ CONFLICT = 3.0
 # The cycles that a step of a reduction waits for a line that others of the same set have replaced, where
 # vectors are as long as a line, and where they are shorter: a step of these takes no longer than the lines.
 SET_WAIT, SHORT_SET_WAIT = 0.03, 0.5
+# The cycles that a step waits for a line of a tile, of which the first-level cache would hold all bytes, but
+# not the whole lines that these lie in.
+LINE_WAIT = 0.5
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 # The cycles to copy an element into a panel that stays near, and into a large copy.
@@ -80,22 +83,6 @@ class ReadCost(NamedTuple):
     @property
     def saving(self) -> float:
         return self.direct + self.wait - self.copied - self.copy_wait
-
-
-class Layout(Enum):
-    """The layout of an access along the lanes.
-
-    `TRANSPOSED`: contiguous along the rows of a square tile, which is transposed in registers. `INTERLEAVED`:
-    the tile is one block of memory with the elements of its rows interleaved. `REVERSED`: contiguous from the
-    end on. `STRIDED`: anything else, moved element by element.
-    """
-
-    UNIFORM = auto()
-    CONTIGUOUS = auto()
-    TRANSPOSED = auto()
-    INTERLEAVED = auto()
-    REVERSED = auto()
-    STRIDED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +263,7 @@ class TileCost:
         is_row = not stride and view.row_stride(access) == 1
         wait = PAGE_WAIT * bool(misses) if is_row else VECTOR_WAIT * misses / PAGE_MISS
         wait += self.set_wait(total, tile, pitch) if stride else 0.0
+        wait += self.line_wait(total, tile, pitch) if stride == 1 else 0.0
         if self.layout(access, view) is Layout.STRIDED:
             direct += self.conflicts(access, self.lane_count(view), stride)
             wait += MOVED_WAIT * rows * self.lane_count(view) * self.target.halves_vectors
@@ -287,7 +275,8 @@ class TileCost:
             pitch = size * access.bytes
             missed = self.page_misses(total, tile, pitch)
             far = self.far(total, tile, pitch, min(LINE, pitch), tile)
-            return ReadCost(direct, instructions + far + missed, wait, VECTOR_WAIT * missed / PAGE_MISS)
+            copy_wait = VECTOR_WAIT * missed / PAGE_MISS + self.line_wait(total, tile, pitch)
+            return ReadCost(direct, instructions + far + missed, wait, copy_wait)
         copied = instructions + conflicts + (self.distance(total) - 1) * tile / LINE
         return ReadCost(direct, copied, wait, 0.0 if has_panels else COPY_WAIT)
 
@@ -331,6 +320,14 @@ class TileCost:
         meets = self.distance(total, int(tile), pitch) > self.distance(total) == 1.0
         wait = SET_WAIT if self.target.vector_bytes >= LINE else SHORT_SET_WAIT
         return wait * tile / LINE if meets else 0.0
+
+    def line_wait(self, total: int, tile: float, pitch: int) -> float:
+        """The cycles that a step of a reduction waits for the lines of contiguous tiles `pitch` bytes apart,
+        which begin anywhere in a line, where the first-level cache has room for the tiles, but not for lines.
+        """
+        touched = min(pitch, tile + LINE - math.gcd(pitch, LINE))
+        has_room = total / tile * touched <= ALONG * self.target.l1_bytes
+        return 0.0 if has_room or self.distance(total) > 1.0 else LINE_WAIT * touched / LINE
 
     def conflicts(self, access: Access, rows: float, stride: int) -> float:
         """The cost of rows of memory, so many elements apart, that meet in so few sets of the first-level

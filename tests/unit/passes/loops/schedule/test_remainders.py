@@ -103,3 +103,16 @@ def test_other_nests_stay_whole(before: str, after: str):
     """Another accumulation, results that several points store to, a small product."""
     assert "remainder" in str(scheduled(update(700, 700, 700), "x86-64-v3"))
     assert "remainder" not in str(scheduled(update(700, 700, 700).replace(before, after), "x86-64-v3"))
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("x", "g"), [("i, k", "k, j"), ("i, k", "j, k"), ("k, i", "k, j")])
+@pytest.mark.parametrize("size", [243, 257])
+def test_columns_that_begin_anywhere_in_a_line_are_right(target: str, x: str, g: str, size: int):
+    module = scheduled(update(size, size, size, x, g), target)
+    arrays = random_arrays(the_func(module))
+    before = {name: array.astype(np.float64) for name, array in arrays.items()}
+    run_compiled(module, arrays, threads=2, target=processor(target))
+    product = np.einsum(f"{x},{g}->ij".replace(", ", ""), before["x"], before["g"])
+    np.testing.assert_allclose(arrays["w"], before["w"] - product, rtol=1e-4, atol=1e-3)
