@@ -83,9 +83,9 @@ class Precisions:
         """Demands that the operands of an operation on floats have this precision."""
         if element is not None and is_float(element) and isinstance(op, ApplyOp | SliceOp):
             for operand in operands_of(op):
-                before = self.used_for.get(operand, element)
-                wide = element if before is element else widest([before, element])
-                if wide is not None and self.used_for.get(operand) is not wide:
+                before = self.used_for.get(operand)
+                wide = element if before is None or before is element else widest([before, element])
+                if wide is not None and wide is not before and wide != before:
                     self.used_for[operand] = wide
                     for use in operand.uses:
                         if (place := self.places.get(use.operation)) is not None:
