@@ -13,8 +13,15 @@ def made_once(value: Value, how: tuple[Hashable, ...], make: Callable[[], Value]
     """The value that is made of another, or in eager mode the one that was made of it in the same way.
 
     One of a shape that may still be told by other uses is made anew, as is one in the cell of a loop, where
-    all that lies between has to be of its iteration.
+    all that lies between has to be of its iteration, and one with numbers that are data: these are others as
+    soon as nothing depends on them.
     """
     if not is_eager() or depth() or not graph.known_shape(value).is_final:
         return make()
-    return RECORDER.once(("made", value, *how), make)
+    key = ("made", value, *how)
+    found = RECORDER.applied.get(key)
+    if found is None:
+        found = make()
+        if RECORDER.has_data_of(found, value):
+            RECORDER.applied[key] = found
+    return found

@@ -250,6 +250,10 @@ class Recorder:
                 self.replaceable[value] = found
         return found
 
+    def has_data_of(self, value: Value, other: Value) -> bool:
+        """Whether a value depends on no replaceable data but those that another depends on."""
+        return {*self._data_of(value)} <= {*self._data_of(other)}
+
     def _release(self, living: _Living) -> None:
         for each in living.data:
             self.users[each] -= 1
