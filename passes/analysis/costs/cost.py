@@ -62,6 +62,11 @@ def instructions(op: Operation) -> int:
     return _of_kind(type(op))
 
 
+def length(op: Operation) -> int:
+    """The instructions of the code of an operation: a division is one, however long its port is busy."""
+    return 1 if isinstance(op, arith.DivfOp | math.SqrtOp) else instructions(op)
+
+
 @cache
 def _of_kind(kind: type[Operation]) -> int:
     return 0 if issubclass(kind, FREE) else INSTRUCTIONS.get(kind, 1)

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.costs.cost import length
 from ocannl.passes.analysis.costs.live_values import most_live
 from ocannl.passes.analysis.costs.tile_cost import TileCost, chains, rows_that_stay
 from ocannl.passes.analysis.costs.tile_heights import MOST_OF_PRODUCT, best_height
@@ -24,7 +25,7 @@ from ocannl.passes.analysis.targets.target import TargetDescription
 # The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
 # Beyond, tiles have two, of which the one's operations run while the other's are waited for.
 WIDEST, WIDEST_WORK, OF_MUCH_WORK = 4, 40, 2
-# The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
+# The instructions beside a reduction for which the accumulators of a wide tile stay in registers.
 FEW_OPERATIONS = 4
 # How many times as many vectors as registers may wait for their use, some of them in memory.
 MOST_WAITING = 2
@@ -78,6 +79,7 @@ class Chooser:
         self.in_turn = bool(nest.clashing)
         self.loops = LoopOrder(facts, self.dominant, target)
         self.work = sum(scope.work for scope in facts.walk())
+        self.beside = sum([length(op) for op in nest.body.block.ops])
 
     @staticmethod
     def of(
@@ -187,16 +189,16 @@ class Chooser:
 
     @property
     def reduced(self) -> dict[str, int]:
-        """The loops of the dominant reduction, and of those around it."""
+        """The loops of the dominant reduction, and of those in the nest around it."""
         if self.dominant is None:
             return {}
-        sizes = self.dominant.around | self.dominant.space
-        return {name: size for name, size in sizes.items() if name not in self.facts.space}
+        sizes, others = self.dominant.around | self.dominant.space, self.facts.around | self.facts.space
+        return {name: size for name, size in sizes.items() if name not in others}
 
     def widest(self, name: str) -> int:
         """The vectors that a tile may have along a loop."""
         if self.dominant is not None and name in self.dominant.varies:
-            is_wide = self.streams() and self.facts.work <= FEW_OPERATIONS and not self.finds_extremes
+            is_wide = self.streams() and self.beside <= FEW_OPERATIONS and not self.finds_extremes
             return ACCUMULATORS if is_wide else 4
         registers = self.target.vector_registers
         most = WIDEST if self.work <= WIDEST_WORK else OF_MUCH_WORK
@@ -245,6 +247,7 @@ class Chooser:
                 and name in self.dominant.varies
                 and budgets[0] > 1
                 and self.is_apart(name, lane_name)
+                and not self.is_turned(name, lane_name)
             ):
                 # Threads share the parts of a merged loop that whole tiles fill.
                 own = budgets[:1] if "*" in name else [*budgets, min(budgets[0], self.rows_that_stay(name))]
@@ -253,13 +256,12 @@ class Chooser:
 
     def is_large_product(self) -> bool:
         """Whether a nest stores products of matrices that the second-level cache does not hold."""
-        op = None if self.dominant is None else self.dominant.op
-        return isinstance(op, ReduceOp) and is_contraction(op) and self.is_plain() and self.streams()
+        return self.has_factors and self.is_plain() and self.streams()
 
     def is_plain(self) -> bool:
         """Whether a nest stores a sum that is one loop, with little arithmetic beside it and not in turn."""
         assert self.dominant is not None
-        return len(self.dominant.space) == 1 and self.facts.work <= FEW_OPERATIONS and not self.in_turn
+        return len(self.dominant.space) == 1 and self.beside <= FEW_OPERATIONS and not self.in_turn
 
     def rows_that_stay(self, name: str) -> int:
         """The rows of a tile that the first-level cache holds at the same time."""
@@ -297,11 +299,30 @@ class Chooser:
         """Whether points that differ only in these loops never store to the same cell."""
         return not self.in_turn or not self.nest.clashes(name for loop in loops for name in loop.split("*"))
 
+    @property
+    def has_factors(self) -> bool:
+        """Whether a nest adds up products, whose operands may be copied."""
+        op = None if self.dominant is None else self.dominant.op
+        return isinstance(op, ReduceOp) and is_contraction(op)
+
+    def is_turned(self, row_name: str, lane_name: str) -> bool:
+        """Whether whole vectors are contiguous along the rows, and none along the lanes, nor could a copy be:
+        with lanes along the rows, nothing would be transposed.
+        """
+        has_vectors = self.facts.space[row_name] >= self.elements and self.is_apart(row_name)
+        is_turned = has_vectors and self.is_along(row_name) and not self.is_along(lane_name)
+        return is_turned and not self.has_factors
+
+    def is_along(self, name: str) -> bool:
+        """Whether an access is contiguous along a loop."""
+        return any(access.strides.get(name) == 1 for scope in self.facts.walk() for access in scope.accesses)
+
     def crossing(self, row_name: str, lane_name: str, edge: int) -> int:
         """How many accesses are contiguous along the rows only, so that square tiles are transposed in
         registers.
         """
-        if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
+        too_small = min(self.facts.space[row_name], self.facts.space[lane_name]) < edge
+        if too_small or self.is_turned(row_name, lane_name):
             return 0
         return sum(
             access.strides.get(row_name) == 1

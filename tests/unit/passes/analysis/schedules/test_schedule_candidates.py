@@ -10,7 +10,15 @@ from ocannl.passes.analysis.nests import nests
 from ocannl.passes.analysis.schedules.schedule_candidates import Chooser
 from ocannl.passes.analysis.targets.processors import processor
 
-ZEN4 = processor("znver4")
+CPUS = ["x86-64-v2", "x86-64-v3", "znver4"]
+
+
+def cheapest(text: str, cpu: str) -> Schedule:
+    """The schedule that is the cheapest for the nest of a text on a processor."""
+    (nest,) = nests(the_func(parse_module(text)))
+    chooser = Chooser.of(nest, processor(cpu))
+    assert chooser is not None
+    return chooser.best()[1].schedule
 
 
 def tile(sizes: dict[str, int], element: str, w: str = "k, j") -> Schedule:
@@ -34,10 +42,7 @@ loops.func @product {{
     loops.store %sum, %y[{y}]
   }}
 }}"""
-    (nest,) = nests(the_func(parse_module(text)))
-    chooser = Chooser.of(nest, ZEN4)
-    assert chooser is not None
-    return chooser.best()[1].schedule
+    return cheapest(text, "znver4")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ def test_a_copy_that_no_panels_divide_is_far(rows: int):
     assert found.lanes == ("j", 8)
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "znver4"])
+@pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_matrices_are_transposed_in_registers(cpu: str, element: str):
     text = f"""
@@ -89,10 +94,74 @@ loops.func @transposed {{
     loops.store %xv, %y[i, k]
   }}
 }}"""
-    (nest,) = nests(the_func(parse_module(text)))
-    chooser = Chooser.of(nest, processor(cpu))
-    assert chooser is not None
-    found = chooser.best()[1].schedule
+    found = cheapest(text, cpu)
     assert found.rows is not None
     assert found.lanes is not None
     assert found.rows[1] == found.lanes[1]
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_vectors_of_a_nest_are_not_along_the_loops_of_its_group(cpu: str):
+    text = """
+loops.func @summed {
+  %x = assign.node "x" on_device : memref<1024x1000xf32>
+  %m = assign.node "m" on_device : memref<1000xf32>
+  %y = assign.node "y" on_device : memref<16x1000xf32>
+  loops.group "y" (part = 16, block = 8) {
+    loops.nest "y" (o = 1000) {
+      %mv = loops.load %m[o]
+      %sum = loops.reduce add (b = 8) : f32 {
+        %xv = loops.load %x[b + 8*block + 64*part, o]
+        %d = arith.subf %xv, %mv : f32
+        %e = math.exp %d : f32
+        loops.yield %e
+      }
+      %before = loops.load %y[part, o]
+      %after = arith.addf %before, %sum : f32
+      loops.store %after, %y[part, o]
+    }
+  }
+}"""
+    found = cheapest(text, cpu)
+    assert found.lanes is not None
+    assert found.lanes[0] == "o"
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_what_is_contiguous_along_one_loop_is_not_transposed(cpu: str):
+    text = """
+loops.func @scaled {
+  %x = assign.node "x" on_device : memref<1024x1000xf32>
+  %m = assign.node "m" on_device : memref<1000xf32>
+  %y = assign.node "y" on_device : memref<1024x1000xf32>
+  loops.nest "y" (b = 1024, o = 1000) {
+    %xv = loops.load %x[b, o]
+    %mv = loops.load %m[o]
+    %d = arith.subf %xv, %mv : f32
+    %e = math.exp %d : f32
+    %r = arith.divf %e, %mv : f32
+    loops.store %r, %y[b, o]
+  }
+}"""
+    found = cheapest(text, cpu)
+    assert found.lanes is not None
+    assert (found.rows, found.lanes[0]) == (None, "o")
+
+
+def test_means_over_space_read_whole_pixels():
+    text = """
+loops.func @mean {
+  %x = assign.node "x" on_device : memref<16x56x56x64xf32>
+  %y = assign.node "y" on_device : memref<16x64xf32>
+  loops.nest "y" (b = 16, o = 64) {
+    %sum = loops.reduce add (h = 56, w = 56) : f32 {
+      %xv = loops.load %x[b, h, w, o]
+      loops.yield %xv
+    }
+    %count = arith.constant 3136.0 : f32
+    %mean = arith.divf %sum, %count : f32
+    loops.store %mean, %y[b, o]
+  }
+}"""
+    found = cheapest(text, "x86-64-v3")
+    assert (found.rows, found.lanes) == (None, ("o", 64))
