@@ -96,6 +96,8 @@ class Value(OpResult[TensorType]):
     """Whether such axes are those of an argument of a function, which may have another row."""
     element: Attribute | EllipsisType | None = ...
     """Its element type as far as operands tell it, once that was asked for."""
+    cell: Sequence[Value] = ()
+    """The values of the cell of a scan, of which its body has copies; no part of the program's text."""
     is_settled = False
     """Whether it has its inferred type, and so has all that it depends on."""
     trace: Trace

@@ -163,6 +163,7 @@ class Loop:
             if number
         ]
         found = [first, *others]
+        first.cell = body.originals
         count = len(carries) + len(stacked)
         first.id_checks = [_checked(check, stack) for check, stack in zip(checks, found[count:], strict=True)]
         return found[:count]

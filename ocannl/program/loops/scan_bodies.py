@@ -27,9 +27,10 @@ NUMBERS = (texpr.ConstantOp, texpr.SizeOp, texpr.EmbedOp)
 
 @dataclass
 class ScanBody:
-    """The body of a scan, and the values from outside that it reads."""
+    """The body of a scan, what its operations are copies of, and the values from outside that it reads."""
 
     block: Block
+    originals: Sequence[Value]
     captured: list[Value] = field(default_factory=list[Value])
 
 
@@ -55,7 +56,7 @@ def scan_body(
     copies: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
     for value, argument in zip(arguments, block.args, strict=True):
         argument.name_hint = value.name_hint
-    body = ScanBody(block)
+    body = ScanBody(block, [*arguments, *map(value_of, inside)])
     for op in inside:
         for operand in values_of(op):
             _give(body, operand, copies)

@@ -40,8 +40,7 @@ Proves: TypeAlias = Callable[[Collection[TensorOp]], bool]
 
 def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None:
     """Lines, the nearest first, that prove what is asked of the shape of a value: the fewest of those found,
-    and no part of them does. None where expressions that are gone have determined it, those
-    of loops' bodies, or other programs.
+    and no part of them does. None where expressions that are gone have determined it, or other programs.
     """
 
     def proves(lines: Collection[TensorOp]) -> bool:
@@ -134,6 +133,8 @@ def _neighbourhoods(value: Value) -> Iterator[list[TensorOp]]:
 
 
 def _next_to(op: TensorOp) -> Iterator[TensorOp]:
+    if isinstance(op.result, Value):
+        yield from map(operation_of, op.result.cell)
     for operand in operands_of(op):
         if isinstance(operand.owner, TensorOp):
             yield operand.owner

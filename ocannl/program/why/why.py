@@ -94,7 +94,7 @@ def _row(value: Value, kind: RowKind, axis: int | None) -> Reasons:
 def _proven(value: Value, text: str, answer: Answer, wanted: object) -> Reasons:
     lines = proof(value, answer, wanted)
     if lines is None:
-        text = f"{text}, by expressions that are gone, by those of a loop, or by other code that was compiled"
+        text = f"{text}, by expressions that are gone, or by other code that was compiled"
         lines = [operation_of(value)]
     return Reasons(text, lines_of(lines, given_by(lines)))
 

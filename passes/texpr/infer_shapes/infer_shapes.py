@@ -20,6 +20,7 @@ from ocannl.dialects.texpr import (
     NodeOp,
     ParamOp,
     RangeOp,
+    ScanOp,
     SizeOp,
     TensorOp,
     TexprRoutineOp,
@@ -34,7 +35,7 @@ from ocannl.dialects.texpr.tensor_type import (
     tensor_type,
 )
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.passes.texpr.infer_shapes.constraints import demands_of
+from ocannl.passes.texpr.infer_shapes.constraints import demands_of, result_types
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.messages import shape_error
@@ -147,7 +148,9 @@ def _leaf_of(name: str, dim: DimTerm, op: Operation) -> Leaf:
 def variables(ops: Sequence[Operation]) -> tuple[set[int], set[int]]:
     """The numbers of the dimension and row variables in the types of these operations."""
     tensors = values_in([op for op in ops if isinstance(op, TensorOp)])
-    rows = [row for value in tensors for row in shape_of(value)]
+    scans = [op for op in ops if isinstance(op, ScanOp)]
+    further = [type.shape.data for scan in scans for type in result_types(scan)]
+    rows = [row for shape in (*map(shape_of, tensors), *further) for row in shape]
     bound = [dims.data for op in ops if isinstance(dims := op.properties.get("dims"), DimsAttr)]
     terms = [axis for row in rows for axis in row.axes] + [term for dims in bound for _, term in dims]
     return (

@@ -86,7 +86,7 @@ PROGRAMS = [decoder, scan, lstm, condition, quantized, sharded]
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("program", [decoder, sharded])
+@pytest.mark.parametrize("program", [decoder, scan, lstm, condition, sharded])
 def test_the_lines_prove_the_shapes_of_parameters(program: Callable[[], oc.Tensor]):
     loss = program()
     for name, parameter in oc.params(loss).items():
@@ -146,6 +146,40 @@ def test_models_that_generate_have_reasons(tmp_path: Path):
     with noted() as routines:
         generated(tmp_path)
     check(routines)
+
+
+def nested() -> tuple[oc.Tensor, ...]:
+    h, w = oc.data(np.zeros(4, np.float32), label="h"), oc.param("w")
+    xs = oc.data(arrays(5, 3), axes="bo", label="xs")
+
+    def rows(carry: oc.Tensor, x: oc.Tensor):
+        inner, last = oc.scan(lambda c, x: (oc.tanh(c + w @ x), 2.0 * c), carry, xs)
+        return last, inner
+
+    stacks, last = oc.scan(rows, h, xs)
+    return w, stacks, last
+
+
+def repeated() -> tuple[oc.Tensor, ...]:
+    h, w = oc.data(np.zeros(4, np.float32), label="h"), oc.param("w")
+    return w, oc.while_loop(lambda c: c.sum() < 3, lambda c: c + w @ c, h, most=4)
+
+
+def found() -> tuple[oc.Tensor, ...]:
+    h, w = oc.data(np.zeros(4, np.float32), label="h"), oc.param("w")
+    return w, oc.fixed_point(lambda z: 0.5 * oc.tanh(w @ z) + h, h)
+
+
+@pytest.mark.parametrize("program", [nested, repeated, found])
+def test_cells_of_loops_prove_shapes(program: Callable[[], tuple[oc.Tensor, ...]]):
+    tensors = program()
+    for tensor in tensors:
+        told = oc.why(tensor)
+        assert "gone" not in told.answer, told
+        assert {str(line.place).rpartition(":")[0] for line in told.lines} == {__file__}
+    oc.infer(tensors[-1])
+    told = oc.why(tensors[0])
+    assert any("w @" in line.text for line in told.lines), told
 
 
 def test_what_a_loop_computes_is_told():
