@@ -137,11 +137,23 @@ class Growth:
         return any(view.conflicts(member.view) for view in views for member in self.chain.members)
 
     def joined_by(self, views: Sequence[NestFootprint]) -> NestChain | None:
-        """The chain with several more nests; None if one of them cannot join."""
-        chain: NestChain | None = self.chain
+        """The chain with several more nests, of which one that has no node in common with it yet joins before
+        the next one that has; None if one of them cannot join.
+        """
+        chain, apart = self.chain, list[NestFootprint]()
         for view in views:
-            chain = None if chain is None else chain.join(view)
-        return chain
+            if chain.touched.keys().isdisjoint(view.places):
+                apart.append(view)
+                continue
+            joined, before = chain.join(view), 1
+            for other in reversed(list(apart)):
+                if joined is not None and not joined.touched.keys().isdisjoint(other.places):
+                    apart.remove(other)
+                    joined, before = joined.join(other, before), before + 1
+            if joined is None:
+                return None
+            chain = joined
+        return None if apart else chain
 
     def take(self, chain: NestChain, saved: float, needed: Sequence[NestFootprint]) -> None:
         """Goes on with a longer chain, and without the nests that it needs."""

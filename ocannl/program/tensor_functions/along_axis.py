@@ -32,6 +32,8 @@ SHORT, BLOCKS = 64, (16, 8, 12, 10, 20, 25, 15, 9)
 
 DIRECT = {"add": 0, "mul": 1}
 """Accumulations that are made anew for each element of a block, with their neutral elements."""
+FEW = 8
+"""Up to so many blocks are accumulated so, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,9 @@ class Along:
         """Inside of blocks, and over their ends, which are combined with the blocks behind them (Blelloch,
         "Prefix sums and their applications", 1990).
         """
+        is_direct = accum == combine and accum in DIRECT
+        if is_direct and self.size <= FEW:
+            return self.direct(accum)
         if self.size <= SHORT:
             return self.doubled(accum, combine)
         block = next((size for size in BLOCKS if not self.size % size), BLOCKS[0])
@@ -86,7 +91,6 @@ class Along:
             [("place", Dim(block))],
         )
         parts = Along(split, apart, "place", block)
-        is_direct = accum == combine and accum in DIRECT
         inside = parts.direct(accum) if is_direct else parts.doubled(accum, combine)
         blocks = self.with_axis("block")
         last = apart.with_axes({"place": (str(block - 1),)})

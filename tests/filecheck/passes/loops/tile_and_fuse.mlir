@@ -655,3 +655,46 @@ loops.func @one_array {
     loops.store %6, %sums[%1, c]
   }
 }
+
+// -----
+
+// What comes between the first nest and the last joins with it, and so does what only that has to do with.
+// CHECK-LABEL: loops.func @padded
+// CHECK:         loops.group "e .. y" (b = 4096) {
+// CHECK:           loops.nest "e" (j = 1024)
+// CHECK:           loops.nest "t reset" (k = 4)
+// CHECK:           loops.nest "t" ()
+// CHECK:           loops.nest "y" (j = 1024)
+loops.func @padded {
+  %x = assign.node "x" on_device : memref<4096x1024xf32>
+  %e = assign.node "e" local because "intermediate value" : memref<4096x1024xf32>
+  %s = assign.node "s" local because "intermediate value" : memref<4096xf32>
+  %t = assign.node "t" local because "intermediate value" : memref<4096x4xf32>
+  %y = assign.node "y" on_device : memref<4096x1024xf32>
+  loops.nest "e" (b = 4096, j = 1024) {
+    %0 = loops.load %x[b, j]
+    %1 = math.exp %0 : f32
+    loops.store %1, %e[b, j]
+  }
+  loops.nest "s" (b = 4096) {
+    %0 = loops.reduce add (k = 1024) : f32 {
+      %1 = loops.load %e[b, k]
+      loops.yield %1
+    }
+    loops.store %0, %s[b]
+  }
+  loops.nest "t reset" (i = 4096, k = 4) {
+    %0 = arith.constant 0.0 : f32
+    loops.store %0, %t[i, k]
+  }
+  loops.nest "t" (b = 4096) {
+    %0 = loops.load %s[b]
+    loops.store %0, %t[b, 1]
+  }
+  loops.nest "y" (b = 4096, j = 1024) {
+    %0 = loops.load %e[b, j]
+    %1 = loops.load %t[b, 1]
+    %2 = arith.divf %0, %1 : f32
+    loops.store %2, %y[b, j]
+  }
+}

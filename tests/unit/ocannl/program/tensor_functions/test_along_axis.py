@@ -330,6 +330,14 @@ def test_blocks_of_running_sums_are_made_by_one_nest(name: str, accum: str):
     assert f"loops.reduce {accum} (place = 16)" in text
 
 
+def test_each_row_is_accumulated_at_once():
+    sums = oc.cumsum(oc.data(np.ones((1024, 1000), np.float32)), 1)
+    text = sums.forward.ir("tile-and-fuse", target="x86-64-v3")
+    _, group = text.split("loops.group")
+    assert text.count("loops.nest") == group.count("loops.nest") > 1
+    assert "memref<1x125x8xf32>" in group
+
+
 def test_the_additions_of_running_sums_grow_with_their_number_alone():
     counts: list[float] = []
     for size in (2**12, 2**16):
