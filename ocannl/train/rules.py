@@ -23,7 +23,7 @@ TOTAL = "... | ... -> ... => |"
 
 def sgd(u: UpdateStep, *, momentum: float, dampening: float, weight_decay: float, nesterov: bool) -> None:
     gradient = u.decayed(weight_decay)
-    if dampening:
+    if momentum and dampening:
         # The first gradient goes into the momentum as a whole.
         gradient = gradient * u.shared(_dampening, dampening)
     sgd_one(u.p, learning_rate=u.lr, momentum=momentum, nesterov=nesterov, gradient=gradient, memory=u.memory)

@@ -123,6 +123,7 @@ def test_against_pytorch(name: str, how: str, dtype: Any):
 
 VARIANTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("sgd", {"momentum": 0.9, "nesterov": True}, {"momentum": 0.5, "weight_decay": 0.1}),
+    ("sgd", {"dampening": 0.3}, {"momentum": 0.5}),
     ("adam", {"amsgrad": True, "weight_decay": 0.1}, {}),
     ("adamw", {"amsgrad": True}, {"betas": (0.8, 0.9), "eps": 1e-6, "lr": 0.03}),
     ("adagrad", {"initial_accumulator_value": 0.2}, {"lr_decay": 0.1}),
