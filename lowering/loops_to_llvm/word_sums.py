@@ -7,7 +7,7 @@ Arm, "Arm Architecture Reference Manual" (DotProd, I8MM).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation
@@ -130,7 +130,7 @@ def in_pieces(b: FunctionBuilder, factors: Sequence[Words], width: int) -> str:
         in_pieces(
             b,
             [
-                Words(neighbours(b, f.value, f.type, start, half), vector(I32, half), f.signed, f.unsigned)
+                replace(f, value=neighbours(b, f.value, f.type, start, half), type=vector(I32, half))
                 for f in factors
             ],
             half,

@@ -57,12 +57,12 @@ def test_sums_times_a_byte(scale: str, step: str, number: int, lanes: int):
 
 SIGNED = """
 loops.func @of_signed {{
-  %w = assign.node "w" on_device because "parameter" : memref<8x4x32xi8>
-  %x = assign.node "x" on_device because "data" : memref<4x32xi8>
+  %w = assign.node "w" on_device because "parameter" : memref<8x4x64xi8>
+  %x = assign.node "x" on_device because "data" : memref<4x64xi8>
   %y = assign.node "y" on_device because "computed by forward" : memref<8xi32>
   loops.nest "y" (o = 8) schedule <order = (o), rows = o : 8, lanes = l : {lanes}> {{
     %least = arith.constant {least} : i32
-    %sum = loops.reduce add (p = 4, l = 8) : i32 {{
+    %sum = loops.reduce add (p = 4, l = 16) : i32 {{
       %words = loops.reduce add (i = 4) : i32 {{
         %a = loops.load %w[o, p, 4*l + i]
         %aw = arith.extsi %a : i8 to i32
@@ -80,13 +80,13 @@ loops.func @of_signed {{
 """
 
 
-@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("least", [-200, -128, -127, -5, 0, 3])
 def test_sums_of_numbers_with_signs(least: int, lanes: int):
     """With the greatest products of pairs, and the byte without an opposite in both factors."""
     rng = np.random.default_rng(0)
-    w = rng.choice([-128, -127, -1, 0, 127], (8, 4, 32)).astype(np.int8)
-    x = rng.choice([-128, -127, -1, 0, 127], (4, 32)).astype(np.int8)
+    w = rng.choice([-128, -127, -1, 0, 127], (8, 4, 64)).astype(np.int8)
+    x = rng.choice([-128, -127, -1, 0, 127], (4, 64)).astype(np.int8)
     w[0], w[1], x[:2] = -128, 127, -128
     arrays = {"w": w, "x": x, "y": np.zeros(8, np.int32)}
     run_compiled(parse_module(SIGNED.format(least=least, lanes=lanes)), arrays, {})
@@ -94,9 +94,12 @@ def test_sums_of_numbers_with_signs(least: int, lanes: int):
     np.testing.assert_array_equal(arrays["y"], (w.astype(np.int64) * raised).sum((-1, -2)))
 
 
-def test_signs_move_where_bytes_have_opposites():
-    """AVX2 without VNNI adds up pairs of bytes then, and pairs of 16 bits otherwise."""
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_signs_move_where_bytes_have_opposites(lanes: int):
+    """AVX2 without VNNI adds up pairs of bytes then, and pairs of 16 bits otherwise; so it does for
+    each half of tiles that are wider than vectors.
+    """
     target = processor("x86-64-v3")
-    modules = (parse_module(SIGNED.format(least=least, lanes=8)) for least in (-127, -128))
+    modules = (parse_module(SIGNED.format(least=least, lanes=lanes)) for least in (-127, -128))
     texts = [str(loops_to_llvm(module, target=target)) for module in modules]
     assert ["avx2.psign.b" in text and "avx2.pmadd.ub.sw" in text for text in texts] == [True, False]
