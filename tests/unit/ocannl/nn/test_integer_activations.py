@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl import nn
 from ocannl.nn.weights.quantized_weights import FORMATS
+from ocannl.passes.analysis.targets.processors import processor
+from ocannl.runtime.host.processor import missing_features
 
 Array = NDArray[Any]
+LEVELS = ["x86-64", "x86-64-v3", "x86-64-v4"]
+RUNNABLE = [name for name in LEVELS if not missing_features(processor(name))]
 RNG = np.random.default_rng(0)
 
 
@@ -80,7 +84,7 @@ def test_inputs_that_are_no_whole_vectors_or_words_are_rounded_too(size: int):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_way_to_multiply_bytes_gives_the_same_sums(kind: str, target: str):
     """Of weights that are whole numbers, and activations that are 127 steps, all sums are exact."""
@@ -98,7 +102,7 @@ def test_every_way_to_multiply_bytes_gives_the_same_sums(kind: str, target: str)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.05 if kind == "q4_k" else 0)
 
 
-@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("target", LEVELS)
 @pytest.mark.parametrize("most", [15, 127, 255])
 def test_the_greatest_bytes_do_not_overflow(most: int, target: str):
     """Two products of 127 and -128 fit 16 bits, two of 255 do not."""
@@ -108,7 +112,8 @@ def test_the_greatest_bytes_do_not_overflow(most: int, target: str):
     x, y = (oc.cast(oc.data(each, axes="o" * each.ndim), np.int32) for each in (left, right))
     words = oc.einsum("| b, k, l, i; | k, l, i => b, k, l", oc.virtual(x & most), oc.virtual(y))
     total = oc.einsum("b, k, l => b", oc.virtual(words))
-    np.testing.assert_array_equal(ctx[total], (left.astype(int) * right).sum((1, 2, 3)))
+    if target in RUNNABLE:
+        np.testing.assert_array_equal(ctx[total], (left.astype(int) * right).sum((1, 2, 3)))
     text = ctx.compile(total.forward).ir("llvm")
     assert ("pmadd.ub" in text or "pmaddubs" in text) == (most < 255 and target != "x86-64")
 
