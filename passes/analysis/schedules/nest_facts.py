@@ -65,6 +65,13 @@ class ScopeFacts:
             yield from scope.walk()
 
     @property
+    def accumulators(self) -> int:
+        """The accumulators of a lane, in all reductions: while one runs, those around it and before it stay.
+        Sums of words need none.
+        """
+        return sum(1 + scope.accumulators for scope in self.inner)
+
+    @property
     def points(self) -> int:
         """How often the body of a reduction runs in the whole nest."""
         runs = math.prod(size for name, size in self.around.items() if name in self.varies)

@@ -236,7 +236,8 @@ class Chooser:
         numbers = (
             (ACCUMULATORS, OF_PRODUCT) if is_reused and vectors > 1 and self.is_plain() else (ACCUMULATORS,)
         )
-        budgets = [min(self.target.accumulators, n) // vectors // len(self.facts.inner) for n in numbers]
+        room = self.target.accumulators // vectors // self.facts.accumulators
+        budgets = [min(room, n // vectors // len(self.facts.inner)) for n in numbers]
         if lane_name in self.reduced and (self.streams() or not is_reused):
             budgets = [min(budget, STREAMS) for budget in budgets]
         for name in sorted(self.facts.space, key=self.row_distance):
