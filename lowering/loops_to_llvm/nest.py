@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from xdsl.dialects.arith import MuliOp
+from xdsl.dialects.arith import ExtSIOp, MuliOp
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
@@ -139,8 +139,9 @@ class NestEmitter(TileEmitter):
         is_product = isinstance(op, MuliOp) and op.result.type == i32
         # Factors of i32 in 16 bits are sums of pairs.
         if is_product and any(operand.type.element == "i16" for operand in operands):
-            sums, scale = sorted(operands, key=lambda operand: operand.type.element != "i16")
-            return scaled(self, sums, scale)
+            both = zip(operands, op.operands, strict=True)
+            (sums, _), (scale, byte) = sorted(both, key=lambda found: found[0].type.element != "i16")
+            return scaled(self, sums, scale, isinstance(byte.owner, ExtSIOp))
         return super().scalar(op)
 
 

@@ -26,6 +26,8 @@ BIASES = "splat (i32 -2139062144)"
 STEPS: dict[type[Operation], str] = {arith.AndIOp: "and", arith.ShRSIOp: "lshr", arith.ShRUIOp: "lshr"}
 PMADDWD = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
 PSIGN = {4: "x86.ssse3.psign.b.128", 8: "x86.avx2.psign.b"}
+# The bytes of the vectors that are splat from general registers by one instruction.
+FROM_REGISTERS = 64
 PMADDUBSW = {4: "x86.ssse3.pmadd.ub.sw.128", 8: "x86.avx2.pmadd.ub.sw", 16: "x86.avx512.pmaddubs.w.512"}
 
 
@@ -78,17 +80,29 @@ def stay_pairs(nest: TileEmitter, op: ReduceOp, product: WordProduct) -> bool:
     return all(fit) and has_small and is_whole and "pmaddubsw" in nest.b.machine.word_products
 
 
-def scaled(nest: TileEmitter, sums: Tile, scale: Tile) -> Tile:
+def scaled(nest: TileEmitter, sums: Tile, scale: Tile, is_signed: bool) -> Tile:
     """Sums of pairs, added up and multiplied with a byte."""
     b, type = nest.b, sums.type
     result, name = vector(I32, type.width // 2), PMADDWD[type.width // 2]
     b.declarations.add(f"declare {result.text} @llvm.{name}({type.text}, {type.text})")
-    splats = [b.splat(b.emit(f"trunc i32 {row} to i16"), I16, type.width, b.depth) for row in scale.rows]
+    splats = [splat_byte(b, row, type, is_signed) for row in scale.rows]
     rows: list[str] = []
     for row in range(max(len(sums.rows), len(splats))):
         pair, factor = nest.row(sums, row), splats[row % len(splats)]
         rows.append(b.emit(f"call {result.text} @llvm.{name}({type.text} {pair}, {type.text} {factor})"))
     return Tile(rows, result, b.depth)
+
+
+def splat_byte(b: FunctionBuilder, number: str, type: ValueType, is_signed: bool) -> str:
+    """A byte, widened to 32 bits, in all lanes of 16. AVX2 splats bytes from memory, and numbers of 16 bits
+    from general registers by way of vectors only.
+    """
+    if b.machine.vector_bytes >= FROM_REGISTERS:
+        return b.splat(b.emit(f"trunc i32 {number} to i16"), I16, type.width, b.depth)
+    bytes = vector(I8, 2 * type.width)
+    both = b.splat(b.emit(f"trunc i32 {number} to i8"), I8, bytes.width, b.depth)
+    twice = b.emit(f"bitcast {bytes.text} {both} to {type.text}")
+    return b.emit(f"{'ashr' if is_signed else 'lshr'} {type.text} {twice}, splat (i16 8)")
 
 
 def is_of_words(access: RowAccess) -> bool:

@@ -55,6 +55,14 @@ def test_sums_times_a_byte(scale: str, step: str, number: int, lanes: int):
     np.testing.assert_array_equal(arrays["y"], ((bits * x).sum(-1) * s.astype(np.int64)).sum(-1))
 
 
+@pytest.mark.parametrize(("cpu", "splat"), [("x86-64-v3", "<32 x i8>"), ("x86-64-v4", "<16 x i16>")])
+def test_bytes_are_splat_as_the_target_splats_them(cpu: str, splat: str):
+    """AVX2 has bytes of memory in all lanes by one instruction, AVX-512 those of general registers."""
+    text = TEXT.format(scale="ui8", step="andi", number=15, extension="extui", lanes=8)
+    found = str(loops_to_llvm(parse_module(text), target=processor(cpu)))
+    assert f"insertelement {splat} poison" in found
+
+
 SIGNED = """
 loops.func @of_signed {{
   %w = assign.node "w" on_device because "parameter" : memref<8x4x64xi8>
