@@ -193,16 +193,16 @@ def batches(
     size = integer(size, "the size of a batch", least=1)
     prefetch = integer(prefetch, "the number of batches that are made ahead")
     seed = None if shuffle is None else integer(shuffle, "the seed of the order")
-    if callable(arrays) and not isinstance(arrays, Iterable):
-        arrays = cast("Any", Made(cast("Callable[[], Iterable[Batch]]", arrays)))
-    if is_array(arrays) or isinstance(arrays, Mapping) or _is_tuple_of_arrays(arrays):
-        source: Source = Arrays(_mapped(_array_of_rows, arrays), size, seed, drop_last)
-    elif isinstance(arrays, Iterable) and not isinstance(arrays, str | bytes):
+    is_made = callable(arrays) and not isinstance(arrays, Iterable)
+    given = cast("Any", Made(cast("Callable[[], Iterable[Batch]]", arrays)) if is_made else arrays)
+    if is_array(given) or isinstance(given, Mapping) or _is_tuple_of_arrays(given):
+        source: Source = Arrays(_mapped(_array_of_rows, given), size, seed, drop_last)
+    elif isinstance(given, Iterable) and not isinstance(given, str | bytes):
         if shuffle is not None or drop_last or size != SIZE:
             raise oc.ArgumentError(
                 "batches of an iterable come as they are: their size, order and number are its own"
             )
-        source = Loader(cast(Iterable[Any], arrays))
+        source = Loader(cast(Iterable[Any], given))
     else:
         raise oc.ArgumentError(f"batches are made of arrays, or an iterable of them, found {arrays!r}")
     return Batches(source, augment, seed or 0, prefetch, label)

@@ -56,10 +56,11 @@ def _how(items: Sequence[Item]) -> tuple[Hashable, ...] | None:
     """Positions that are part of the program, as a key; None where there are others."""
     how: list[Hashable] = ["part"]
     for item in items:
-        ends = [item.start, item.stop, item.step] if isinstance(item, slice) else [item]
+        ends: list[Any] = [item.start, item.stop, item.step] if isinstance(item, slice) else [item]
         if not all(end is None or end is ... or type(end) is int for end in ends):
             return None
-        how += [type(item), *ends]
+        how.append(type(item))
+        how += ends
     return tuple(how)
 
 

@@ -14,7 +14,7 @@ class Sweeps:
 
     def __init__(self, places: Iterable[int], *, backwards: bool = False) -> None:
         self.sign = -1 if backwards else 1
-        self.following = {self.sign * place for place in places}
+        self.following: set[int] = {self.sign * place for place in places}
         self.present: list[int] = []
         self.waiting = set[int]()
         """Those of the present sweep."""
@@ -31,7 +31,7 @@ class Sweeps:
 
     def sweep(self) -> Iterator[int]:
         """The places of the next sweep in order, those that are added meanwhile included."""
-        self.waiting, self.following = self.following, set()
+        self.waiting, self.following = self.following, set[int]()
         self.present = [*self.waiting]
         heapify(self.present)
         self.at = -inf

@@ -95,7 +95,7 @@ def test_third_derivatives_of_products_with_zeros(zeros: int):
         np.prod(directions[range(3), chosen]) * np.prod(np.delete(array, chosen))
         for chosen in permutations(range(4), 3)
     )
-    np.testing.assert_allclose([CTX[along], CTX[by_gradients]], [wanted] * 2, rtol=1e-12)
+    np.testing.assert_allclose([CTX[along], CTX[by_gradients]], np.full(2, wanted), rtol=1e-12)
 
 
 def test_rows_may_be_open():
