@@ -95,6 +95,11 @@ class BodyLowering(RoutineLowering):
             self._store(node, value, op, view)
         self._store_carries()
 
+    def _mode(self, memory: SSAValue) -> tuple[str, str]:
+        mode, why = super()._mode(memory)
+        # Memory that stays would be its caller's, and nothing outside reads this.
+        return ("local", why) if memory in self.materialized else (mode, why)
+
     def _store_carries(self) -> None:
         """Sets the carries to what is yielded; those that are other carries now are copied first."""
         op = self.scan

@@ -12,6 +12,7 @@ from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, ScanOp
+from ocannl.dialects.texpr.apply import MATERIALIZED
 from ocannl.dialects.texpr.axes import Axis
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import shape_of
@@ -89,7 +90,9 @@ class Positions:
         result = Stack(op.result, axis.in_memory(type.shape.data))
         name, space = self._position(op)
         parts = [self._part(part, result.map(part.result_map, name), name, space) for part in op.parts]
-        made = ApplyOp.of_parts(parts, type, op.accum_name, mode=op.mode_name)
+        # No program has a name for the values of all positions, by which memory that stays would be known.
+        mode = None if op.mode_name == MATERIALIZED else op.mode_name
+        made = ApplyOp.of_parts(parts, type, op.accum_name, mode=mode)
         return self._made(made, op)
 
     def total(self, op: ApplyOp) -> ApplyOp:

@@ -148,6 +148,26 @@ def test_a_carry_chooses_between_values_without_gradients(rng: np.random.Generat
     agree(*([oc.grad(loss_of([end]), begin)] for end in ends))
 
 
+@pytest.mark.parametrize("kind", ["scan", "while", "cond"])
+def test_what_is_to_be_in_memory_may_be_inside_a_loop(rng: np.random.Generator, kind: str) -> None:
+    x = oc.data(rng.normal(size=(2, H)))
+
+    def step(h: oc.Tensor, keep: Callable[[oc.Tensor], oc.Tensor]) -> oc.Tensor:
+        kept = keep(oc.sin(h))
+        return kept * 2 + kept.sum(-1, True)
+
+    def ends(keep: Callable[[oc.Tensor], oc.Tensor]) -> oc.Tensor:
+        match kind:
+            case "scan":
+                return oc.scan(lambda h, _: (step(h, keep), None), x, None, length=3)[1]
+            case "while":
+                return oc.while_loop(lambda h: h.sum() < 100, lambda h: step(h, keep), x, most=3)
+            case _:
+                return oc.cond(x.sum() < 100, lambda h: step(h, keep), lambda h: h, x)
+
+    agree([ends(oc.materialize)], [ends(lambda t: t)])
+
+
 def test_scans_in_scans(rng: np.random.Generator) -> None:
     p = parameters(rng, **SHAPES)
     x = oc.data(rng.normal(size=(B, 2, 3, N)), label="x")
