@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 
 from ocannl.runtime.memory import aligned_array
 
-COMPILER = shutil.which("clang++") or shutil.which("g++")
+
+def compiler_with_halves(*names: str) -> str | None:
+    """The first compiler that has Metal's halves: on x86 Clang from version 15 on, GCC from 12."""
+    for compiler in filter(None, map(shutil.which, names)):
+        command = [compiler, "-x", "c++", "-fsyntax-only", "-"]
+        if not subprocess.run(command, input=b"_Float16 half;", capture_output=True, check=False).returncode:
+            return compiler
+    return None
+
+
+COMPILER = compiler_with_halves("clang++", "g++")
 FOLDER = Path(__file__).parent / "metal"
 # Arithmetic as it is written; `std::fma` is one instruction where the processor has one.
 OPTIONS = ("-std=c++17", "-O1", "-march=native", "-ffp-contract=off", "-w", "-shared", "-fPIC", f"-I{FOLDER}")
