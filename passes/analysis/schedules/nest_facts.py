@@ -66,16 +66,22 @@ class ScopeFacts:
 
     @property
     def accumulators(self) -> int:
-        """The accumulators of a lane, in all reductions: while one runs, those around it and before it stay.
-        Sums of words need none.
+        """The accumulators of a lane: those of its sums, which stay while sums of integers inside them run,
+        and of these. Sums of words need none. Where all are of floats, more rows are worth more than what is
+        stored meanwhile.
         """
-        return sum(1 + scope.accumulators for scope in self.inner)
+        sums = [scope for inner in self.inner for scope in inner.walk()]
+        return len(sums) if any(map(_is_of_integers, sums)) else len(self.inner)
 
     @property
     def points(self) -> int:
         """How often the body of a reduction runs in the whole nest."""
         runs = math.prod(size for name, size in self.around.items() if name in self.varies)
         return runs * math.prod(self.space.values())
+
+
+def _is_of_integers(scope: ScopeFacts) -> bool:
+    return isinstance(scope.op, ReduceOp) and isinstance(scope.op.result.type, IntegerType)
 
 
 def nest_facts(nest: NestOp, merged: Sequence[tuple[str, ...]] = ()) -> ScopeFacts:

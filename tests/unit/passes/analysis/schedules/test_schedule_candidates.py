@@ -169,23 +169,24 @@ loops.func @mean {
 
 @pytest.mark.parametrize(("cpu", "height"), [("x86-64-v3", 6), ("x86-64-v4", 8)])
 def test_sums_around_a_sum_take_registers(cpu: str, height: int):
-    """Those of each row wait while the inner one is added up: 16 registers have room for six rows of both."""
+    """Those of each row wait while one of integers is added up: 16 registers have six rows of both."""
     text = """
 loops.func @scaled {
-  %x = assign.node "x" on_device : memref<3x4x8xf32>
-  %w = assign.node "w" on_device : memref<96x3x4x8xf32>
+  %x = assign.node "x" on_device : memref<3x4x8xi32>
+  %w = assign.node "w" on_device : memref<96x3x4x8xi32>
   %s = assign.node "s" on_device : memref<96x3xf32>
   %y = assign.node "y" on_device : memref<96xf32>
   loops.nest "y" (i = 96) {
     %sum = loops.reduce add (k = 3, l = 8) : f32 {
-      %block = loops.reduce add (p = 4) : f32 {
+      %block = loops.reduce add (p = 4) : i32 {
         %xv = loops.load %x[k, p, l]
         %wv = loops.load %w[i, k, p, l]
-        %p = arith.mulf %xv, %wv : f32
+        %p = arith.muli %xv, %wv : i32
         loops.yield %p
       }
       %sv = loops.load %s[i, k]
-      %scaled = arith.mulf %block, %sv : f32
+      %number = arith.sitofp %block : i32 to f32
+      %scaled = arith.mulf %number, %sv : f32
       loops.yield %scaled
     }
     loops.store %sum, %y[i]
