@@ -37,7 +37,8 @@ from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, MergeOp, Node
 from ocannl.dialects.texpr.messages import MESSAGES
 from ocannl.dialects.texpr.parts import PartAttr
 from ocannl.dialects.texpr.placement import PlacementAttr
-from ocannl.dialects.texpr.scan import ScanOp, YieldOp
+from ocannl.dialects.texpr.scan import ScanOp
+from ocannl.dialects.texpr.scan_yield import YieldOp
 from ocannl.dialects.texpr.slices import PositionsAttr, SliceOp
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import (

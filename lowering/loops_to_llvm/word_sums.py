@@ -227,8 +227,8 @@ def with_signs(b: FunctionBuilder, x: Words, y: Words) -> tuple[Words, Words]:
     left, right = (once(b, f"bitcast {type.text} {each.value} to {bytes.text}") for each in (x, y))
     positive = once(b, f"call {bytes.text} @llvm.abs.{bytes.mangled}({bytes.text} {right}, i1 false)")
     signed = once(b, f"call {bytes.text} @llvm.{name}({bytes.text} {left}, {bytes.text} {right})")
-    words = (b.emit(f"bitcast {bytes.text} {each} to {type.text}") for each in (positive, signed))
-    return Words(next(words), type, False, True), Words(next(words), type, True, False)
+    y_words, x_words = (b.emit(f"bitcast {bytes.text} {each} to {type.text}") for each in (positive, signed))
+    return Words(y_words, type, False, True), Words(x_words, type, True, False)
 
 
 def in_pairs(b: FunctionBuilder, x: Words, y: Words) -> str:

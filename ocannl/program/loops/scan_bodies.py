@@ -14,8 +14,9 @@ from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied, operands_of
 from ocannl.dialects.texpr.axes import Axis
 from ocannl.dialects.texpr.derivatives import JvpOp, VjpOp
-from ocannl.dialects.texpr.scan import ScanOp, YieldOp
+from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.dialects.texpr.scan_arguments import ResultOp
+from ocannl.dialects.texpr.scan_yield import YieldOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program.module.needed import needed, needed_for
