@@ -161,12 +161,17 @@ class Loader:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Batches that a function makes anew for each epoch."""
+    """Batches that a function makes anew for each epoch. Raises `ArgumentError` where it gives nothing to go
+    through.
+    """
 
-    make: Callable[[], Iterable[Batch]]
+    make: Callable[[], object]
 
     def __iter__(self) -> Iterator[Batch]:
-        return iter(self.make())
+        made = self.make()
+        if not isinstance(made, Iterable):
+            raise oc.ArgumentError(f"a function of batches yields or returns an iterable, found {made!r}")
+        return iter(cast("Iterable[Batch]", made))
 
 
 def batches(
@@ -194,7 +199,7 @@ def batches(
     prefetch = integer(prefetch, "the number of batches that are made ahead")
     seed = None if shuffle is None else integer(shuffle, "the seed of the order")
     is_made = callable(arrays) and not isinstance(arrays, Iterable)
-    given = cast("Any", Made(cast("Callable[[], Iterable[Batch]]", arrays)) if is_made else arrays)
+    given = cast("Any", Made(cast("Callable[[], object]", arrays)) if is_made else arrays)
     if is_array(given) or isinstance(given, Mapping) or _is_tuple_of_arrays(given):
         source: Source = Arrays(_mapped(_array_of_rows, given), size, seed, drop_last)
     elif isinstance(given, Iterable) and not isinstance(given, str | bytes):

@@ -143,6 +143,8 @@ def test_a_function_that_makes_a_generator_is_called_for_each_epoch():
     batches = train.batches(lambda: (Y[k:] for k in range(2)))
     assert batches.first().tolist() == Y.tolist()
     assert [epoch(batches) for _ in range(2)] == [[Y.tolist(), Y[1:].tolist()]] * 2
+    with pytest.raises(oc.ArgumentError, match=r"test_batches.py:\d+: .* returns an iterable, found None"):
+        epoch(train.batches(lambda: None))
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
