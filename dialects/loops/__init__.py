@@ -64,7 +64,7 @@ from ocannl.dialects.loops.values import (
     static_part,
 )
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.dialects.scalar.precisions import is_integer
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
@@ -445,7 +445,7 @@ LOOPS = Dialect(
         StoreOp,
         IndexOp,
         RemainderOp,
-        FarAngleOp,
+        FarOp,
         UniformOp,
         FuncOp,
     ],

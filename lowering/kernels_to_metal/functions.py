@@ -8,10 +8,10 @@ from functools import partial
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FAR_FUNCTIONS, FarOp
 from ocannl.dialects.scalar.small_floats import F8E4M3FN, F8E5M2
 from ocannl.lowering.c_family.word_functions import narrowing, narrowing_function, widening, widening_function
-from ocannl.lowering.kernels_to_metal.far_angle import far_function, far_name
+from ocannl.lowering.kernels_to_metal.far import far_function, far_name
 from ocannl.lowering.kernels_to_metal.scalar import converting
 from ocannl.lowering.kernels_to_metal.small_floats import METAL, STORED_AS_BITS
 
@@ -22,8 +22,7 @@ FUNCTIONS: dict[str, Callable[[], str]] = {
         for format in (F8E5M2, F8E4M3FN)
         for name, function in ((widening, widening_function), (narrowing, narrowing_function))
     },
-    far_name(cosine=False): partial(far_function, cosine=False),
-    far_name(cosine=True): partial(far_function, cosine=True),
+    **{far_name(function): partial(far_function, function) for function in FAR_FUNCTIONS},
 }
 
 
@@ -34,8 +33,8 @@ def called(ops: Iterable[Operation]) -> set[str]:
 
 def _called(op: Operation) -> str | None:
     match op:
-        case FarAngleOp():
-            return far_name(cosine=op.cosine is not None)
+        case FarOp():
+            return far_name(op.function.data)
         case arith.ExtFOp() | arith.TruncFOp():
             return converting(op.input.type, op.result.type)
         case _:

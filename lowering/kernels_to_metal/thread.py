@@ -35,12 +35,12 @@ from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import Numbered, PointOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.scalar.accumulation import neutral_number
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.c_family.text_lines import INT_VALUES
 from ocannl.lowering.c_family.variable_names import VariableNames
 from ocannl.lowering.kernels.registers import Variables, is_aligned, last_step, names_of
-from ocannl.lowering.kernels_to_metal.far_angle import far_angle_expression
+from ocannl.lowering.kernels_to_metal.far import far_expression
 from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression, shuffled
 from ocannl.lowering.kernels_to_metal.text_writer import TextWriter
 from ocannl.lowering.kernels_to_metal.types import (
@@ -200,9 +200,8 @@ class ThreadWriter(TextWriter):
                     (op.inside, f"{is_whole}{number} >= 0 && {number} < {op.size.data}"),
                     (op.position, f"{inside} ? {type}({number}) : 0"),
                 ]
-            case FarAngleOp():
-                text = far_angle_expression(op, self.values[op.angle], self.values[op.near])
-                return [(op.result, text)]
+            case FarOp():
+                return [(op.result, far_expression(op, [self.values[operand] for operand in op.operands]))]
             case _:
                 return [(op.results[0], expression(op, [self.values[operand] for operand in op.operands]))]
 

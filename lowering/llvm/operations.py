@@ -1,4 +1,4 @@
-"""Scalar operations of nests and kernels: those of `arith` and `math`, and the reduction of far angles."""
+"""Scalar operations of nests and kernels: those of `arith` and `math`, and functions of what is rare."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.lowering.llvm.builder import FunctionBuilder
-from ocannl.lowering.llvm.far_angle import emit_far_angle
+from ocannl.lowering.llvm.far import emit_far
 from ocannl.lowering.llvm.instructions import emit_scalar
 from ocannl.lowering.llvm.types import ValueType
 
@@ -17,6 +17,6 @@ def emit_operation(
     b: FunctionBuilder, op: Operation, operands: Sequence[str], type: ValueType, result: ValueType
 ) -> str:
     """The value of an operation on operands that are all scalars or all vectors of the same width."""
-    if isinstance(op, FarAngleOp):
-        return emit_far_angle(b, op, operands[0], operands[1], type)
+    if isinstance(op, FarOp):
+        return emit_far(b, op.function.data, operands, result)
     return emit_scalar(b, op, operands, type, result)

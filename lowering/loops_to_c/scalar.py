@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import UniformOp
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.dialects.scalar.precisions import is_integer
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.dialects.scalar.small_floats import small_format
@@ -69,7 +69,7 @@ def expression(op: Operation, operands: Sequence[str]) -> str:
 
     Raises `OcannlError` for an operation that C lacks.
     """
-    if isinstance(op, FarAngleOp):
+    if isinstance(op, FarOp):
         hint = "leave out expand-math, as the pipeline `c` does"
         raise OcannlError(at_line(op, f"C has no `{op.name}`: {hint}"))
     found = template(op, FUNCTIONS, "C")

@@ -22,9 +22,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
-from ocannl.dialects.scalar.far_angle_op import NEAR, FarAngleOp
-from ocannl.passes.loops.expand_math.builder import MathBuilder
-from ocannl.passes.loops.expand_math.far_angle import far_angle
+from ocannl.dialects.scalar.far_op import FarOp
+from ocannl.passes.loops.expand_math.far import formula
 
 Array = NDArray[Any]
 
@@ -54,9 +53,11 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     """Rounded once, except that a tie may be broken the wrong way."""
     if a.dtype == np.float32:
         return (a.astype(np.float64) * b + c).astype(np.float32)
-    p, lost = two_product(a, b)
-    s, rest = two_sum(p, c)
-    exact = s + (rest + lost)
+    (x, x_exponent), (y, y_exponent) = np.frexp(a), np.frexp(b)
+    scale = x_exponent + y_exponent
+    p, lost = two_product(x, y)
+    s, rest = two_sum(p, np.ldexp(c, -scale))
+    exact = np.ldexp(s + (rest + lost), scale)
     return np.where(np.isfinite(exact) & (exact != 0), exact, a * b + c)
 
 
@@ -71,8 +72,8 @@ def compare(op: Operation, a: Array, b: Array) -> Array:
         "gt": np.greater,
         "ge": np.greater_equal,
     }
-    assert predicate[0] == "o" or predicate == "une"
-    return relations[predicate[1:]](a, b)
+    unordered = (np.isnan(a) | np.isnan(b)) & (predicate[0] == "u")
+    return relations[predicate[1:]](a, b) | unordered
 
 
 def shift_left(a: Array, b: Array) -> Array:
@@ -122,13 +123,14 @@ def dtype_of(type_: Attribute) -> Any:
     return INTS[type_.bitwidth]
 
 
-def far(op: FarAngleOp, angle: Array, near: Array) -> Array:
-    """Angles that are far by their reduction, which targets call."""
+def far(op: FarOp, is_far: Array, *operands: Array) -> Array:
+    """Far numbers by their function, which targets call."""
     assert isinstance(op.result.type, Float32Type | Float64Type)
-    block, b = Block(arg_types=[op.result.type]), MathBuilder(op.result.type)
-    result = far_angle(b, block.args[0], cosine=op.cosine is not None)
-    block.add_ops([*b.ops, ReturnOp(result)])
-    return np.where(np.abs(angle) > NEAR[op.result.type.bitwidth], run(block, [angle]), near)
+    made = formula(op.function.data, op.result.type)
+    block = made.arguments[0].block
+    block.add_ops([*made.ops, ReturnOp(made.result)])
+    *arguments, near = operands
+    return np.where(is_far, run(block, arguments), near)
 
 
 def run_op(op: Operation, operands: list[Array]) -> Array:
@@ -148,7 +150,7 @@ def run_op(op: Operation, operands: list[Array]) -> Array:
         return unsigned.astype(dtype_of(op.results[0].type))
     if isinstance(op, arith.SIToFPOp | arith.TruncIOp | arith.FPToSIOp):
         return operands[0].astype(dtype_of(op.result.type))
-    if isinstance(op, FarAngleOp):
+    if isinstance(op, FarOp):
         return far(op, *operands)
     return OPERATIONS[op.name](*operands)
 

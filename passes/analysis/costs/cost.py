@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.loops import IndexOp, LoadOp, ReduceOp, StoreOp, UniformOp, YieldOp
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 
 # Loads and stores are costed by where their data lies, and the body of a reduction by itself.
@@ -44,8 +44,8 @@ INSTRUCTIONS: Mapping[type[Operation], int] = {
     math.TanhOp: 24,
     math.ErfOp: 26,
     math.PowFOp: 128,
-    RemainderOp: 152,
-    FarAngleOp: 4,
+    RemainderOp: 16,
+    FarOp: 2,
     UniformOp: 222,
 }
 # Instructions that widen a small float to f32, and that narrow an f32 to it.

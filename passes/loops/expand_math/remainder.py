@@ -1,4 +1,6 @@
-"""Remainders: long division of the mantissas, some bits of the quotient at a time, exact for all operands."""
+"""Remainders, exact for all operands: one division where the quotient has few bits, and else a long division
+of the mantissas, some bits of the quotient at a time.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,11 @@ import math
 from typing import NamedTuple
 
 from xdsl.dialects import arith
-from xdsl.dialects.math import AbsFOp, FloorOp, RoundEvenOp
+from xdsl.dialects.math import AbsFOp, FloorOp, RoundEvenOp, TruncOp
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.loops import IndexOp
-from ocannl.passes.analysis.patterns.constants import number
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.passes.loops.expand_math.builder import MathBuilder
-
-# Indices are integers of at most so many bits.
-INDEX_BITS = 63
 
 
 class Scaled(NamedTuple):
@@ -27,10 +25,24 @@ class Scaled(NamedTuple):
 def remainder(b: MathBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """Exact: the remainder of the truncated quotient, with the sign of x, as `fmod` of C.
 
+    A quotient that the mantissa holds is one too large at most, by rounding: what is left is exact, and
+    below 0 where it is. Only the others, and operands that have no remainder, need the long division.
+    """
+    dividend, divisor = b.float_op(AbsFOp, x), b.float_op(AbsFOp, y)
+    ratio = b.float_op(AbsFOp, b.div(x, y))
+    rest = b.fma(b.neg(b.float_op(TruncOp, ratio)), divisor, dividend)
+    wrapped = b.select(b.cmp("olt", rest, b.const(0.0)), b.add(rest, divisor), rest)
+    near = b.select(b.cmp("olt", dividend, divisor), dividend, wrapped)
+    is_far = b.cmp("uge", ratio, b.const(2.0 ** (b.mantissa_bits + 1)))
+    return b.copy_sign(b.append(FarOp(is_far, "remainder", [dividend, divisor], near)), x)
+
+
+def far_remainder(b: MathBuilder, dividend: SSAValue, divisor: SSAValue) -> SSAValue:
+    """The remainder of any numbers that are not negative; NaN where there is none.
+
     The remainder stays a multiple of the last place of both mantissas and below the divisor, so that each
     step is exact; a quotient that is one off by rounding is made up for by the next step, or in the end.
     """
-    dividend, divisor = b.float_op(AbsFOp, x), b.float_op(AbsFOp, y)
     numerator, denominator = _split(b, dividend), _split(b, divisor)
     distance = b.sub(numerator.exponent, denominator.exponent)
     step = b.mantissa_bits - 2
@@ -43,27 +55,15 @@ def remainder(b: MathBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
         return b.fma(b.neg(quotient), modulus, value)
 
     rest = reduced(b.times_power_of_two(numerator.mantissa, first))
-    for left in range(largest_distance(b, x, y) // step, 0, -1):
+    largest_distance = 2 * b.bias - 1 + b.mantissa_bits
+    for left in range(largest_distance // step, 0, -1):
         more = b.cmp("oge", steps, b.const(left))
         rest = reduced(b.mul(rest, b.select(more, b.const(2.0**step), b.const(1.0))))
     wrapped = b.select(b.cmp("olt", rest, b.const(0.0)), b.add(rest, modulus), rest)
     result = b.select(b.cmp("olt", dividend, divisor), dividend, _times(b, wrapped, divisor))
     positive = b.cmp("ogt", divisor, b.const(0.0))
     defined = b.bit_op(arith.AndIOp, positive, b.cmp("olt", dividend, b.infinity()))
-    return b.copy_sign(b.select(defined, result, b.const(math.nan)), x)
-
-
-def largest_distance(b: MathBuilder, x: SSAValue, y: SSAValue) -> int:
-    """The largest difference of the binary exponents of operands, by what is known of them."""
-    highest, lowest = b.bias, 1 - b.bias - b.mantissa_bits
-    known_x, known_y = number(x), number(y)
-    if isinstance(x.owner, IndexOp):
-        highest = INDEX_BITS
-    elif known_x and math.isfinite(known_x):
-        highest = math.frexp(known_x)[1]
-    if known_y and math.isfinite(known_y):
-        lowest = math.frexp(known_y)[1] - 1
-    return max(0, highest - lowest)
+    return b.select(defined, result, b.const(math.nan))
 
 
 def _split(b: MathBuilder, x: SSAValue) -> Scaled:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects import arith
+from xdsl.dialects.math import AbsFOp
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 
+# Angles are far beyond these.
+NEAR = {32: 2.0**18, 64: 2.0**45}
 # pi as an unevaluated sum of positive numbers: a zero multiple of each keeps the sign of -0.
 PI = {
     32: (3.1415925, 1.50995788e-07, 1.07806051e-14),
@@ -40,7 +43,7 @@ def sin(b: MathBuilder, x: SSAValue) -> SSAValue:
     shifted = b.fma(x, b.const(1 / math.pi), b.round_magic())
     n = b.sub(shifted, b.round_magic())
     near = _flipped(b, _add_multiple_of_pi(b, x, n, -1), shifted)
-    return _sine(b, b.append(FarAngleOp(x, near)))
+    return _sine(b, _reduced(b, "sine", x, near))
 
 
 def cos(b: MathBuilder, x: SSAValue) -> SSAValue:
@@ -49,12 +52,17 @@ def cos(b: MathBuilder, x: SSAValue) -> SSAValue:
     shifted = b.add(turns, b.round_magic())
     n = b.add(b.sub(shifted, b.round_magic()), b.const(0.5))
     near = _flipped(b, _add_multiple_of_pi(b, x, n, 1), shifted)
-    return _sine(b, b.append(FarAngleOp(x, near, cosine=True)))
+    return _sine(b, _reduced(b, "cosine", x, near))
 
 
 def tan(b: MathBuilder, x: SSAValue) -> SSAValue:
     """Within 4 ulp in f32 and f64: the quotient of both."""
     return b.div(sin(b, x), cos(b, x))
+
+
+def _reduced(b: MathBuilder, function: str, x: SSAValue, near: SSAValue) -> SSAValue:
+    is_far = b.cmp("ogt", b.float_op(AbsFOp, x), b.const(b.pick(NEAR)))
+    return b.append(FarOp(is_far, function, [x], near))
 
 
 def _add_multiple_of_pi(b: MathBuilder, x: SSAValue, n: SSAValue, sign: int) -> SSAValue:

@@ -4,9 +4,10 @@ loops.func @f {
   %x = assign.node "x" on_device : memref<3xf32>
   loops.nest "x" (i = 3) {
     %v = loops.load %x[i]
-    %r = loops.far_angle %v else %v : f32
+    %far = arith.constant true
+    %r = loops.far %far sine(%v) else %v : f32
     loops.store %r, %x[i]
   }
 }
 
-// CHECK: error: {{.*}}:7:5: C has no `loops.far_angle`: leave out expand-math, as the pipeline `c` does
+// CHECK: error: {{.*}}:8:5: C has no `loops.far`: leave out expand-math, as the pipeline `c` does

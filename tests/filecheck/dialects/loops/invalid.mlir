@@ -92,6 +92,31 @@ loops.func @f {
 
 loops.func @f {
   loops.nest "x" (i = 4) {
+    %n = loops.index i : f32
+    %far = arith.constant true
+    %r = loops.far %far sine(%n, %n) else %n : f32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.far`: the functions are sine of 1, cosine of 1, remainder of 2; found sine of 2
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %n = loops.index i : f32
+    %m = loops.index i : f64
+    %far = arith.constant true
+    %r = loops.far %far remainder(%n, %m) else %n : f32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.far`: the numbers are all of f32, or all of f64
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
     %n = loops.index i : i64
     %u = loops.uniform "u" %n at %n : i32
   }

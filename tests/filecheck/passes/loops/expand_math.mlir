@@ -38,28 +38,18 @@ func.func @all(%x : f64) -> f64 {
   func.return %8 : f64
 }
 
-// Long division, in as many steps as the exponents of the operands may lie apart: for a quotient of indices in three.
+// One division where the quotient has few bits; the long division of the others is a function.
 // CHECK-LABEL: func.func @remainder(
-// CHECK-NOT:     loops.remainder
-// CHECK-COUNT-14: math.roundeven
-// CHECK-NOT:     math.roundeven
-// CHECK:         func.return
+// CHECK:         [[RATIO:%.*]] = arith.divf %x, %y : f32
+// CHECK:         [[SIZE:%.*]] = math.absf [[RATIO]] : f32
+// CHECK:         math.trunc [[SIZE]] : f32
+// CHECK:         [[FAR:%.*]] = arith.cmpf uge, [[SIZE]], {{%.*}} : f32
+// CHECK-NEXT:    [[REST:%.*]] = loops.far [[FAR]] remainder({{%.*}}, {{%.*}}) else {{%.*}} : f32
+// CHECK-NEXT:    [[SIGNED:%.*]] = math.copysign [[REST]], %x : f32
+// CHECK-NEXT:    func.return [[SIGNED]]
 func.func @remainder(%x : f32, %y : f32) -> f32 {
   %0 = loops.remainder %x, %y : f32
   func.return %0 : f32
-}
-
-// CHECK-LABEL: loops.func @of_an_index
-// CHECK-COUNT-3: math.roundeven
-// CHECK-NOT:     math.roundeven
-loops.func @of_an_index {
-  %o = assign.node "o" on_device : memref<9xf32>
-  loops.nest "o" (i = 9) {
-    %x = loops.index i : f32
-    %two = arith.constant 2.0 : f32
-    %0 = loops.remainder %x, %two : f32
-    loops.store %0, %o[i]
-  }
 }
 
 // What is one instruction, and what is not a scalar, stays.

@@ -98,6 +98,31 @@ def test_trigonometry_of_large_angles(dtype: type[np.floating]):
         assert np.abs(ctx[tensor] - wanted).max() < 8 * np.finfo(dtype).eps
 
 
+@DTYPES
+def test_remainders_of_all_quotients(dtype: type[np.floating]):
+    """Bit by bit: quotients around the largest that one division finds, far ones beside near ones in one
+    vector, multiples, and operands without a remainder.
+    """
+    random, info = np.random.default_rng(4), np.finfo(dtype)
+    x, y = (np.exp2(random.uniform(0, 2, (2, 800)))).astype(dtype)
+    x = x * np.exp2(random.integers(info.nmant - 3, info.nmant + 4, 800)).astype(dtype)
+    x[::7] = y[::7] * dtype(3 << 20)
+    x[::5] /= info.max
+    x[::11] *= -(dtype(2) ** 60)
+    x, y = x.astype(dtype), y * random.choice([-1, 1], 800).astype(dtype)
+    rare = np.array([0, -0.0, 1, -3, math.inf, -math.inf, math.nan, info.max, info.smallest_subnormal], dtype)
+    x, y = (np.append(a, b.ravel()) for a, b in zip((x, y), np.meshgrid(rare, rare), strict=True))
+    first, second = oc.data(x), oc.data(y)
+    with np.errstate(all="ignore"):
+        pairs = [(oc.fmod(first, second), np.fmod(x, y)), (first % second, np.mod(x, y))]
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(oc.forward(pairs[0][0]) + oc.forward(pairs[1][0]), name="remainders")()
+    for tensor, wanted in pairs:
+        np.testing.assert_array_equal(ctx[tensor], wanted)
+        numbers = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(ctx[tensor])[numbers], np.signbit(wanted)[numbers])
+
+
 @pytest.mark.sampled(3)
 @DTYPES
 def test_python_operators(dtype: type[np.floating]):

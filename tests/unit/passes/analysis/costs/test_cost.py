@@ -10,7 +10,7 @@ from xdsl.dialects.test import TestOp as AnyOp
 from xdsl.ir import Operation
 
 from ocannl.dialects.loops import UniformOp
-from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.far_op import FarOp
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.dialects.scalar.streams import Stream
 from ocannl.passes.analysis.costs.cost import INSTRUCTIONS, instructions
@@ -21,7 +21,7 @@ from ocannl.passes.loops.expand_math.uniform import uniform
 
 def length(b: MathBuilder) -> int:
     operations = [op for op in b.ops if not isinstance(op, ConstantOp)]
-    return sum(INSTRUCTIONS[FarAngleOp] if isinstance(op, FarAngleOp) else 1 for op in operations)
+    return sum(INSTRUCTIONS[FarOp] if isinstance(op, FarOp) else 1 for op in operations)
 
 
 @pytest.mark.parametrize("kind", EXPANSIONS)
