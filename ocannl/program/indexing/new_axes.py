@@ -1,5 +1,5 @@
 """Axes that line up with those of other operands point by point as in NumPy: new ones, as in `t[:, None]`,
-and those of arguments that have rows by default.
+those of ids that choose in several rows, and those of arguments that have rows by default.
 """
 
 from __future__ import annotations
@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
+from string import ascii_lowercase
 from typing import TypeVar
 
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Dim, RowKind, Shape
+from ocannl.dialects.texpr import DataOp
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import expressions, graph
 from ocannl.program.expressions import spec_apply
@@ -73,20 +76,36 @@ def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
     the last on in the order of memory. Operands of unknown shape stay as they are.
 
     If an operand has new axes, these are moved to the rows of the axes that they stand above, and so are
-    axes in whose rows the operands differ. If none has, an argument of a function whose rows were guessed
-    gets batch axes only beside a value with batch axes only and the same sizes; for other data, a warning
-    says so instead.
+    axes in whose rows the operands differ. If none has, axes of ids that choose in several rows are moved
+    where no other operand has batch axes. An argument of a function whose rows were guessed gets batch axes
+    only beside a value with batch axes only and the same sizes; for other data, and for parts and reductions
+    of them, a warning says so instead.
     """
     values = [operand for operand in operands if isinstance(operand, Value)]
     if any(value.new_axes for value in values):
-        rows = _Rows([known for known in map(_known, values) if known is not None])
-        return [rows.moved(operand) if isinstance(operand, Value) else operand for operand in operands]
+        return _in_common_rows(operands, values)
     if any(value.guessed_axes for value in values):
-        sizes = {known.sizes for known in map(_known_batch, values) if known is not None}
-        if not sizes:
-            return list(operands)
-        return [_beside(operand, sizes) if isinstance(operand, Value) else operand for operand in operands]
+        return _with_guesses(operands, values)
     return list(operands)
+
+
+def _in_common_rows(operands: Sequence[Value | Operand], values: Sequence[Value]) -> list[Value | Operand]:
+    rows = _Rows([known for known in map(_known, values) if known is not None])
+    return [rows.moved(operand) if isinstance(operand, Value) else operand for operand in operands]
+
+
+def _with_guesses(operands: Sequence[Value | Operand], values: Sequence[Value]) -> list[Value | Operand]:
+    """The operands, of which some values have guessed rows, but none has new axes."""
+    sizes = {known.sizes for known in map(_known_batch, values) if known is not None}
+    if not sizes:
+        return list(operands)
+    found = [_beside(operand, sizes) if isinstance(operand, Value) else operand for operand in operands]
+    values = [operand for operand in found if isinstance(operand, Value)]
+    if all(_is_chosen(value) or not graph.known_shape(value).batch.axes for value in values):
+        return _in_common_rows(found, values)
+    for value in values:
+        _warn_of_pairs(value, sizes)
+    return found
 
 
 def lined_up_with(memory: Value, source: Value) -> Value:
@@ -111,6 +130,16 @@ def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
     return result
 
 
+def keep_guesses(result: Value, value: Value, kept: Sequence[bool]) -> Value:
+    """Notes at a part or reduction of a value which of its rows are guessed: those of the axes that, and
+    behind which all, are kept.
+    """
+    if value.guessed_axes:
+        count = sum(1 for _ in takewhile(bool, reversed(kept)))
+        result.guessed_axes |= value.guessed_axes & frozenset(range(-count, 0))
+    return result
+
+
 def _is_scalar(value: Value) -> bool:
     if graph.known_shape(value).memory_axes:
         return False
@@ -119,27 +148,34 @@ def _is_scalar(value: Value) -> bool:
 
 
 def _beside(value: Value, sizes: set[Sequence[int | None]]) -> Value:
-    """A value with guessed rows as it stands beside batch axes."""
-    if not value.guessed_axes:
-        return value
-    known = _known(value)
-    if known is None or known.sizes not in sizes or known.shape.elements == 1:
-        return value
-    if not value.is_argument:
-        _warn_of_pairs(known)
+    """An argument with guessed rows as it stands beside batch axes."""
+    known = _known(value) if value.is_argument and value.guessed_axes else None
+    if known is None or not known.meets(sizes):
         return value
     rows: list[RowKind] = [BATCH for _ in known.rows]
     return _in_rows(value, rows)
 
 
-def _warn_of_pairs(data: _Known) -> None:
-    """Warns that data, which end in an output axis, and batch axes of the same sizes give all pairs."""
-    sizes, letters = ",".join(map(str, data.sizes)), "b" * len(data.rows)
+def _is_chosen(value: Value) -> bool:
+    """Whether the last axis is one of ids that choose in several rows, or comes from such."""
+    known = _known_batch(value) if -1 in value.guessed_axes else None
+    return known is not None
+
+
+def _warn_of_pairs(value: Value, sizes: set[Sequence[int | None]]) -> None:
+    """Warns where data, which end in an output axis, and batch axes of the same sizes give all pairs."""
+    data = _known(value) if value.guessed_axes else None
+    if data is None or set(data.rows) == {BATCH} or not data.meets(sizes):
+        return
+    found, letters = ",".join(map(str, data.sizes)), "b" * len(data.rows)
+    way = f"oc.data(..., axes={letters!r})"
+    if not isinstance(value.op, DataOp):
+        names = " ".join(ascii_lowercase[: len(letters)])
+        way = f"oc.rearrange(t, '{names} -> {names}', axes={letters!r})"
     warn_at(
         user_location(),
-        f"`{tensor_name(data.value)}` ({data.shape}) meets batch axes of the same sizes ({sizes}|): all "
-        f"pairs are computed; oc.data(..., axes={letters!r}) has batch axes, and t[:, None] says that pairs "
-        "are meant",
+        f"`{tensor_name(value)}` ({data.shape}) meets batch axes of the same sizes ({found}|): all "
+        f"pairs are computed; {way} has batch axes, and t[:, None] says that pairs are meant",
     )
 
 
@@ -167,6 +203,10 @@ class _Known:
         """The sizes of the axes; None for one that is not known."""
         return tuple([dim.size if isinstance(dim, Dim) else None for dim in self.shape.memory_axes])
 
+    def meets(self, sizes: set[Sequence[int | None]]) -> bool:
+        """Whether it has some sizes, and more than one element."""
+        return self.sizes in sizes and self.shape.elements != 1
+
     @property
     def old(self) -> set[int]:
         """The axes that are not new, counted from the end."""
@@ -190,9 +230,9 @@ def _known(value: Value) -> _Known | None:
 
 
 def _known_batch(value: Value) -> _Known | None:
-    """None for what has other axes than batch axes, is not known, or has a guessed row itself."""
+    """None for what has other axes than batch axes, or is not known."""
     shape = graph.known_shape(value)
-    if value.guessed_axes or shape.output.axes or shape.input.axes:
+    if shape.output.axes or shape.input.axes:
         return None
     known = _known(value)
     return known if known is not None and set(known.rows) == {"batch"} else None

@@ -28,7 +28,7 @@ from ocannl.program.eager.recorder import is_eager
 from ocannl.program.indexing.ids_together import IdsTogether
 from ocannl.program.indexing.indexed_axes import Indexing, checked_ids
 from ocannl.program.indexing.moving_positions import moving
-from ocannl.program.indexing.new_axes import with_new_axis
+from ocannl.program.indexing.new_axes import keep_guesses, with_new_axis
 from ocannl.program.memory.added import add_data
 from ocannl.program.memory.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place
 from ocannl.program.types.dtypes import element_of, is_integer
@@ -47,9 +47,18 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     are not, `ArgumentError` for what is not a position.
     """
     items = _items(key, value)
-    value, items = _moved(value, items)
+    kept = _kept(value, items) if value.guessed_axes else ()
+    moved, items = _moved(value, items)
     how = _how(items)
-    return _part(value, items) if how is None else made_once(value, how, lambda: _part(value, items))
+    part = _part(moved, items) if how is None else made_once(moved, how, lambda: _part(moved, items))
+    return part if part is value else keep_guesses(part, value, kept)
+
+
+def _kept(value: Value, items: Sequence[Item]) -> Sequence[bool]:
+    """Which axes slices leave; a new axis is not such a one."""
+    more = len(MemoryAxes(value).places) - sum(map(_is_axis, items))
+    at = next((number for number, item in enumerate(items) if item is ...), len(items))
+    return [isinstance(item, slice) for item in (*items[:at], *[ALL] * more, *items[at + 1 :])]
 
 
 def _how(items: Sequence[Item]) -> tuple[Hashable, ...] | None:
@@ -81,7 +90,9 @@ def _part(value: Value, items: list[Item]) -> Value:
 
 def slice_of_batch(value: Value, index: StaticIndex) -> Value:
     """The part at an index of the leftmost batch axis, which the value may get by inference."""
-    return graph.add(tagged(SliceOp.of_batch(value, Linear.var(index.name), graph.fresh_type()), index))
+    part = graph.add(tagged(SliceOp.of_batch(value, Linear.var(index.name), graph.fresh_type()), index))
+    part.guessed_axes = value.guessed_axes
+    return part
 
 
 def is_written_without_batch(value: Value) -> bool:
@@ -306,7 +317,9 @@ def _by_row(positions: Mapping[Place, Position]) -> Positions:
 
 
 def _taken(value: Value, items: list[Item], *, in_front: bool) -> tuple[Value, list[Item]]:
-    """The value at ids, whose axes stand in front, or in place of the first axis that they choose."""
+    """The value at ids, whose axes stand in front, or in place of the first axis that they choose. Where they
+    choose in several rows, theirs is guessed.
+    """
     axes = MemoryAxes(value)
     numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
     places = [axes.place(_axis(items, number)) for number in numbers]
@@ -324,7 +337,11 @@ def _taken(value: Value, items: list[Item], *, in_front: bool) -> tuple[Value, l
     left = [item for number, item in enumerate(items) if number not in numbers]
     start = 0 if in_front else numbers[0]
     left[start:start] = [ALL] * len(ids.names)
-    return gathered.apply(value, "add", "gather"), left
+    part = gathered.apply(value, "add", "gather")
+    if len({place.row for place in places}) > 1 and all(row.is_closed for row in axes.shape):
+        behind = result.axes[::-1]
+        part.guessed_axes = frozenset({-1 - behind.index(name) for name in ids.names})
+    return part, left
 
 
 def _ids(item: Item, axes: MemoryAxes, place: Place) -> Value:

@@ -21,6 +21,7 @@ from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.eager.made_once import made_once
 from ocannl.program.expressions import apply, pointwise, positions, size_of
+from ocannl.program.indexing.new_axes import keep_guesses, keep_new_axes
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.tracing.padded_axes import note_reduction
@@ -244,7 +245,8 @@ class Reducible(ABC, Generic[TensorT]):
 
     def std(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
         """The standard deviation, the root of `var`."""
-        return self._of(pointwise("sqrt", [self._variance(axes, keep, ddof)]))
+        variance = self._variance(axes, keep, ddof)
+        return self._of(keep_new_axes(pointwise("sqrt", [variance]), [variance]))
 
     def _variance(self, axes: Axes, keep: bool, ddof: int) -> Value:
         value = self._value()
@@ -268,7 +270,18 @@ class Reducible(ABC, Generic[TensorT]):
 def _once(value: Value, axes: Axes, how: tuple[Hashable, ...], make: Callable[[], Value]) -> Value:
     """A reduction, which eager mode finds by its axes; a list of them may change."""
     is_plain = type(axes) in (str, int, NoneType)
-    return made_once(value, (axes, *how), make) if is_plain else make()
+    reduced = made_once(value, (axes, *how), make) if is_plain else make()
+    return keep_guesses(reduced, value, _kept(value, axes)) if value.guessed_axes else reduced
+
+
+def _kept(value: Value, axes: Axes) -> Sequence[bool]:
+    """Which axes a reduction leaves as they are."""
+    places = MemoryAxes(value).places
+    if axes is None or isinstance(axes, str):
+        return [place.row != (axes or place.row) for place in places]
+    numbers = [axes] if isinstance(axes, int) else axes
+    reduced = {number % len(places) for number in numbers}
+    return [number not in reduced for number in range(len(places))]
 
 
 def _in_order(value: Value, axes: Axes) -> Axes:

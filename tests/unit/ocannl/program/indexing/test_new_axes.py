@@ -169,7 +169,7 @@ def test_all_pairs_that_nobody_asked_for_are_told():
     (warning,) = told
     assert str(warning.message) == (
         "`(y - ...)` (5) meets batch axes of the same sizes (5|): all pairs are computed; "
-        "oc.data(..., axes='b') has batch axes, and t[:, None] says that pairs are meant"
+        "oc.rearrange(t, 'a -> a', axes='b') has batch axes, and t[:, None] says that pairs are meant"
     )
     assert warning.filename == __file__
 
