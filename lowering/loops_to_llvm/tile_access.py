@@ -59,11 +59,14 @@ class TileAccess(ElementAccess):
             return pointer
         return self.b.emit(f"call ptr @inside(ptr {pointer}, i64 {touched}, {self.array})")
 
-    def prefetch(self, offset: int, lanes: Lanes, how: str = ALL_LEVELS) -> None:
-        """Fetches the cache lines of contiguous lanes that will be read later; they need not exist."""
+    def prefetch(self, offset: int, lanes: Lanes, how: str = ALL_LEVELS, aligned: int = LINE) -> None:
+        """Fetches the cache lines of contiguous lanes that will be read later; they need not exist.
+
+        They begin at a multiple of `aligned` bytes, a divisor of a line's, and may reach into one line more.
+        """
         self.b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        for start in range(0, lanes.active * self.type.bytes, LINE):
-            pointer = self.at(offset + start // self.type.bytes)
+        for start in range(0, lanes.active * self.type.bytes + LINE - aligned, LINE):
+            pointer = self.at(offset + min(start // self.type.bytes, lanes.active - 1))
             self.b.emit_void(f"call void @llvm.prefetch.p0(ptr {pointer}, {how})")
 
     def load_vector(self, offset: int, stride: int, lanes: Lanes) -> str:

@@ -30,7 +30,7 @@ from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
 from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TO_WRITE, TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.placement import Placement, place
-from ocannl.passes.analysis.costs.cache_lines import fills_lines
+from ocannl.passes.analysis.costs.cache_lines import alignment_in_line, fills_lines
 from ocannl.passes.analysis.nests import declaration
 from ocannl.passes.analysis.targets.target import INTERLEAVED
 
@@ -243,8 +243,9 @@ class TileEmitter(ABC):
         for found in self.results_ahead.get(op, ()):
             if all(name in self.positions for name, _ in self.placement.addresses[found].terms):
                 access, how = self.access(found), TO_WRITE if isinstance(found, StoreOp) else SECOND_LEVEL
+                aligned = alignment_in_line(found, self.schedule)
                 for row in range(self.height):
-                    access.row(row).prefetch(row * access.row_stride, self.lanes, how)
+                    access.row(row).prefetch(row * access.row_stride, self.lanes, how, aligned)
 
     def row(self, tile: Tile, row: int, width: int = 0) -> str:
         """One row of a value; as a vector if `width` is not zero."""

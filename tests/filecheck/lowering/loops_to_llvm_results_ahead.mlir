@@ -56,6 +56,29 @@ loops.func @moved attributes {arena = 0 : i64} {
   }
 }
 
+// Rows of 81 elements begin anywhere in a line, so that 16 of their elements may reach into two.
+// CHECK-LABEL: define internal void @"anywhere.y"
+// CHECK:         call void @llvm.prefetch.p0(ptr [[CELL:%.*]], i32 1, i32 3, i32 1)
+// CHECK-NEXT:    [[END:%.*]] = getelementptr float, ptr [[CELL]], i64 15
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[END]], i32 1, i32 3, i32 1)
+// CHECK-COUNT-2: call void @llvm.prefetch.p0(ptr {{%.*}}, i32 1, i32 3, i32 1)
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @anywhere attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<128x64xf32>
+  %w = assign.node "w" constant : memref<64x80xf32>
+  %y = assign.node "y" on_device : memref<128x81xf32>
+  loops.nest "y" (b = 128, o = 80) schedule <order = (o, b), rows = b : 2, lanes = o : 16> {
+    %r = loops.reduce add (k = 64) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[b, o]
+  }
+}
+
 // Not those of a short sum, of a small array, nor those that are stored element by element.
 // CHECK-LABEL: define internal void @"others.short"
 // CHECK-NOT:     @llvm.prefetch
