@@ -15,6 +15,7 @@ from ocannl.nn.pairing import check_paired
 from ocannl.nn.softmax import log_softmax
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.numbers import is_number
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 from ocannl.program.types.floats import is_integer
 
@@ -22,6 +23,7 @@ Pullbacks: TypeAlias = Callable[[oc.Tensor], tuple[oc.Tensor, oc.Tensor]]
 REDUCTIONS = ("mean", "sum", "none")
 
 
+@remembered
 def nll(
     log_probs: oc.Tensor,
     target: oc.Tensor,
@@ -119,6 +121,7 @@ def _smoothed(loss: oc.Tensor, log_probs: oc.Tensor, share: float) -> oc.Tensor:
     return (1 - share) * loss - share * output_mean(log_probs) if share else loss
 
 
+@remembered
 def cross_entropy(
     logits: oc.Tensor,
     target: oc.Tensor,
@@ -142,6 +145,7 @@ def cross_entropy(
     )
 
 
+@remembered
 def bce_with_logits(
     logits: oc.Tensor,
     target: oc.Tensor,
@@ -173,6 +177,7 @@ def _binary_cross_entropy(logits: oc.Tensor, target: oc.Tensor) -> tuple[oc.Tens
     return value, lambda cotangent: (cotangent * (oc.sigmoid(logits) - target), -cotangent * logits)
 
 
+@remembered
 def mse(a: oc.Tensor, b: oc.TensorLike, *, reduction: str = "mean") -> oc.Tensor:
     """The squared difference, its mean over all elements."""
     difference = _difference(a, b)
@@ -186,11 +191,13 @@ def _difference(a: oc.Tensor, b: oc.TensorLike) -> oc.Tensor:
     return floats(a) - floats(b) if is_integer(oc.as_tensor(difference).ir_value) else difference
 
 
+@remembered
 def l1(a: oc.Tensor, b: oc.TensorLike, *, reduction: str = "mean") -> oc.Tensor:
     """The absolute difference, its mean over all elements."""
     return reduced(oc.abs(_difference(a, b)), reduction)
 
 
+@remembered
 def huber(a: oc.Tensor, b: oc.TensorLike, *, delta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
     """Half the squared difference up to `delta`, beyond it `delta * (difference - delta / 2)` (Huber, 1964);
     the mean over all elements.
@@ -201,6 +208,7 @@ def huber(a: oc.Tensor, b: oc.TensorLike, *, delta: float = 1.0, reduction: str 
     return reduced(near * (distance - 0.5 * near), reduction)
 
 
+@remembered
 def smooth_l1(a: oc.Tensor, b: oc.TensorLike, *, beta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
     """`huber` with `delta=beta`, divided by `beta`: the absolute difference less a half of `beta` beyond it
     (Girshick, 2015). With `beta` 0 it is `l1`.
@@ -209,6 +217,7 @@ def smooth_l1(a: oc.Tensor, b: oc.TensorLike, *, beta: float = 1.0, reduction: s
     return huber(a, b, delta=beta, reduction=reduction) / beta if beta else l1(a, b, reduction=reduction)
 
 
+@remembered
 def kl_div(
     log_probs: oc.Tensor, target: oc.Tensor, *, log_target: bool = False, reduction: str = "mean"
 ) -> oc.Tensor:
@@ -233,11 +242,13 @@ def _by_batch(cells: oc.Tensor, reduction: str) -> oc.Tensor:
     return reduced(cells, reduction, (*REDUCTIONS, "batchmean"))
 
 
+@remembered
 def hinge(margin: oc.Tensor) -> oc.Tensor:
     """Hinge loss, the mean of `max(0, 1 - margin)`. For targets 1 and -1, the margin is `target * score`."""
     return mean(oc.relu(1 - margin))
 
 
+@remembered
 def cosine_similarity(a: oc.Tensor, b: oc.Tensor, *, epsilon: float = 1e-8) -> oc.Tensor:
     """The cosine of the angle between output rows: batch | out and batch | out to batch |. Norms are at least
     `epsilon`.
@@ -252,6 +263,7 @@ def cosine_similarity(a: oc.Tensor, b: oc.Tensor, *, epsilon: float = 1e-8) -> o
     return oc.einsum("... | ..o..; ... | ..o.. => ... |", a, b) / (norm(a) * norm(b))
 
 
+@remembered
 def triplet(
     anchor: oc.Tensor,
     positive: oc.Tensor,

@@ -7,6 +7,7 @@ import re
 import ocannl as oc
 from ocannl.nn.layer import Layer
 from ocannl.nn.options import check_positive
+from ocannl.program.tensor_functions.remembered import remembered
 
 LAST_OUTPUT_AXIS = "... | ... -> ... d"
 
@@ -19,12 +20,14 @@ def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: st
     over = _reduction(spec)
     check_positive(temperature, "a temperature")
 
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        scaled = x / temperature
-        exps = oc.exp(scaled - oc.stop_gradient(oc.einmax(over, scaled)))
-        return (exps / oc.einsum(over, exps)).named(label)
+    return lambda x: _softmax(x, over, temperature, label)
 
-    return apply
+
+@remembered
+def _softmax(x: oc.Tensor, over: str, temperature: float, label: str) -> oc.Tensor:
+    scaled = x / temperature
+    exps = oc.exp(scaled - oc.stop_gradient(oc.einmax(over, scaled)))
+    return (exps / oc.einsum(over, exps)).named(label)
 
 
 @oc.configurable
@@ -32,11 +35,13 @@ def log_softmax(*, spec: str = LAST_OUTPUT_AXIS, label: str = "log_softmax") -> 
     """The logarithm of `softmax(spec=spec)`, finite also where softmax underflows; shapes are kept."""
     over = _reduction(spec)
 
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        shifted = x - oc.stop_gradient(oc.einmax(over, x))
-        return (shifted - oc.log(oc.einsum(over, oc.exp(shifted)))).named(label)
+    return lambda x: _log_softmax(x, over, label)
 
-    return apply
+
+@remembered
+def _log_softmax(x: oc.Tensor, over: str, label: str) -> oc.Tensor:
+    shifted = x - oc.stop_gradient(oc.einmax(over, x))
+    return (shifted - oc.log(oc.einsum(over, oc.exp(shifted)))).named(label)
 
 
 def _reduction(spec: str) -> str:

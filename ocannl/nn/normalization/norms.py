@@ -6,6 +6,7 @@ import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.means import output_mean
 from ocannl.nn.options import check_not_negative
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 
 
@@ -36,12 +37,14 @@ def layer_norm(
         gain = oc.param("gain", init, input=[], output=dim) if affine else None
         offset = oc.param("offset", 0.0, input=[], output=dim) if affine and bias else None
 
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        centered = x - output_mean(x)
-        scale = oc.recip_sqrt(output_mean(centered * centered) + epsilon)
-        return scaled(centered * scale, gain, offset)
+    return lambda x: _normalized(x, gain, offset, epsilon)
 
-    return apply
+
+@remembered
+def _normalized(x: oc.Tensor, gain: oc.Tensor | None, offset: oc.Tensor | None, epsilon: float) -> oc.Tensor:
+    centered = x - output_mean(x)
+    scale = oc.recip_sqrt(output_mean(centered * centered) + epsilon)
+    return scaled(centered * scale, gain, offset)
 
 
 @oc.configurable
@@ -61,8 +64,10 @@ def rms_norm(
     with oc.scope(label):
         gain = oc.param("gain", init, input=[], output=dim) if affine else None
 
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        x = floats(x)
-        return scaled(x * oc.recip_sqrt(output_mean(x * x) + epsilon), gain)
+    return lambda x: _of_mean_square_1(x, gain, epsilon)
 
-    return apply
+
+@remembered
+def _of_mean_square_1(x: oc.Tensor, gain: oc.Tensor | None, epsilon: float) -> oc.Tensor:
+    x = floats(x)
+    return scaled(x * oc.recip_sqrt(output_mean(x * x) + epsilon), gain)

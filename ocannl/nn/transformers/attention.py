@@ -14,6 +14,7 @@ from ocannl.nn.transformers.kv_cache import KVCache
 from ocannl.program.arguments.checks import integer
 from ocannl.program.eager.recorder import is_eager
 from ocannl.program.location import here
+from ocannl.program.tensor_functions.remembered import remembered
 
 MASKED = -1e9
 """The score of a masked position; finite, so that a row in which all are masked is no NaN."""
@@ -61,6 +62,7 @@ def own_causal_mask(x: oc.Tensor) -> oc.Tensor:
     return causal_mask(next((size for size in last if isinstance(size, int)), None))
 
 
+@remembered
 def dot_product_attention(
     queries: oc.Tensor,
     keys: oc.Tensor,

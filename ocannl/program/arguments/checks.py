@@ -16,6 +16,8 @@ LARGEST = 2**63 - 1
 
 def whole(value: object) -> int | None:
     """`value` as an int; None for what is not an integer, such as a truth value, or a type of integers."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return None
     try:

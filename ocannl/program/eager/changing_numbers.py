@@ -4,7 +4,9 @@ the program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i32, i64
@@ -25,12 +27,25 @@ from ocannl.program.values import Value
 SCALAR = Shape(Row(), Row(), Row())
 
 
+_are_fixed: ContextVar[bool] = ContextVar("are_fixed", default=False)
+
+
+@contextmanager
+def fixed_numbers() -> Generator[None]:
+    """A context in which all numbers are part of the program: those of a function's own formula."""
+    token = _are_fixed.set(True)
+    try:
+        yield
+    finally:
+        _are_fixed.reset(token)
+
+
 def with_data(op: str, operands: Sequence[Value | float]) -> Sequence[Value | float]:
     """The operands of an operator, with data in place of numbers that change each time, such as learning
     rates.
     """
     numbers = tuple([operand for operand in operands if not isinstance(operand, Value)])
-    if not numbers or is_part_of_program(op, operands):
+    if not numbers or _are_fixed.get() or is_part_of_program(op, operands):
         return operands
     key = op, *[operand if isinstance(operand, Value) else None for operand in operands]
     if RECORDER.numbers.setdefault(key, numbers) == numbers:

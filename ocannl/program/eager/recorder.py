@@ -250,9 +250,9 @@ class Recorder:
                 self.replaceable[value] = found
         return found
 
-    def has_data_of(self, value: Value, other: Value) -> bool:
-        """Whether a value depends on no replaceable data but those that another depends on."""
-        return {*self._data_of(value)} <= {*self._data_of(other)}
+    def has_data_of(self, value: Value, others: Iterable[Value]) -> bool:
+        """Whether a value depends on no replaceable data but those that others depend on."""
+        return {*self._data_of(value)} <= {data for other in others for data in self._data_of(other)}
 
     def _release(self, living: _Living) -> None:
         for each in living.data:

@@ -50,7 +50,7 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     kept = _kept(value, items) if value.guessed_axes else ()
     moved, items = _moved(value, items)
     how = _how(items)
-    part = _part(moved, items) if how is None else made_once(moved, how, lambda: _part(moved, items))
+    part = _part(moved, items) if how is None else made_once([moved], how, lambda: _part(moved, items))
     return part if part is value else keep_guesses(part, value, kept)
 
 

@@ -152,7 +152,7 @@ class Along:
 def along_axis(t: TensorLike, axis: int, how: tuple[Hashable, ...], make: Callable[[Along], Value]) -> Tensor:
     """The tensor that is made along one axis; in eager mode the one that was made in the same way, `how`."""
     value, number = as_tensor(t).ir_value, integer(axis, "the number of an axis", least=None)
-    return Tensor(made_once(value, (number, *how), lambda: make(Along.of(Tensor(value), number))))
+    return Tensor(made_once([value], (number, *how), lambda: make(Along.of(Tensor(value), number))))
 
 
 def _running(t: TensorLike, axis: int, accum: str, combine: str | None = None) -> Tensor:
@@ -288,7 +288,7 @@ def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = F
     if not is_number(ord) or isnan(ord):
         raise ArgumentError(f"the order of a norm is a number, found {ord!r}")
     how, order = ("norm", axis, ord, flag(keep, "keep")), cast("float", ord)
-    return Tensor(made_once(value, how, lambda: _norm(floats(Tensor(value)), axis, order, keep).ir_value))
+    return Tensor(made_once([value], how, lambda: _norm(floats(Tensor(value)), axis, order, keep).ir_value))
 
 
 def _norm(tensor: Tensor, axis: int | None, ord: float, keep: bool) -> Tensor:

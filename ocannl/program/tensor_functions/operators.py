@@ -14,6 +14,7 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, bound_dims, pointwise
 from ocannl.program.tensor_functions.contraction_order import slot_names
+from ocannl.program.tensor_functions.remembered import remembered
 
 # Where a table's name is a word of Python or hides a builtin of another meaning.
 PUBLIC_NAMES = {
@@ -63,6 +64,7 @@ def _by_spec(op: str, spec: str | None, args: Sequence[TensorLike], dims: Mappin
     return Tensor(expressions.apply(term, operands, logic=spec, dims=[*bound_dims(dims).items()]))
 
 
+@remembered
 def clip(x: TensorLike, low: TensorLike | None = None, high: TensorLike | None = None) -> Tensor:
     """`x` at least `low` and then at most `high`, either of which may be left out. The gradient goes to `x`
     inside and at the bounds, else to the bound. Truth values between `False` and `True` stay such.

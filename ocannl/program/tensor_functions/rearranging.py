@@ -15,6 +15,7 @@ from ocannl.program.expressions import spec_apply
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MEMORY_ORDER, ONLY, MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 from ocannl.program.values import Value
 
@@ -34,6 +35,7 @@ REDUCTIONS = {
 }
 
 
+@remembered
 def rearrange(t: TensorLike, pattern: str, *, axes: str | None = None, **sizes: int) -> Tensor:
     """Axes in another order, split and joined: `oc.rearrange(t, "b h w -> b (h w)")`, in the notation of
     einops over the axes of memory. All axes of the result but the last are batch axes, or `axes` says which
@@ -47,6 +49,7 @@ def rearrange(t: TensorLike, pattern: str, *, axes: str | None = None, **sizes: 
     return Tensor(found.apply("add", axes))
 
 
+@remembered
 def reduce(t: TensorLike, pattern: str, how: str, *, axes: str | None = None, **sizes: int) -> Tensor:
     """Reduces the axes that the right side lacks, by "sum", "mean", "max", "min", "prod", "any" or "all":
     `oc.reduce(t, "b h w -> b", "max")`, or parts of them, `"(h 2) w -> h w"`; otherwise as `oc.rearrange`.
@@ -63,6 +66,7 @@ def reduce(t: TensorLike, pattern: str, how: str, *, axes: str | None = None, **
     return reduced / count if how == "mean" else reduced
 
 
+@remembered
 def repeat(t: TensorLike, pattern: str, *, axes: str | None = None, **sizes: int) -> Tensor:
     """Repeats the elements along axes that only the right side has: `oc.repeat(t, "h w -> h w c", c=3)`,
     or `"h w -> (h 2) w"`; otherwise as `oc.rearrange`.

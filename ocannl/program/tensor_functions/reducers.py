@@ -9,6 +9,7 @@ from __future__ import annotations
 from ocannl.program.derivatives import stop_gradient
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 from ocannl.program.tensor_functions.reductions import Axes, Reduction
+from ocannl.program.tensor_functions.remembered import remembered
 
 
 def sum(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
@@ -49,6 +50,7 @@ def all(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
     return as_tensor(t).all(axes, keep)
 
 
+@remembered
 def logsumexp(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials over axes, without overflow; of nothing but -inf, -inf."""
     tensor = as_tensor(t)

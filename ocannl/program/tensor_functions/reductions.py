@@ -270,7 +270,7 @@ class Reducible(ABC, Generic[TensorT]):
 def _once(value: Value, axes: Axes, how: tuple[Hashable, ...], make: Callable[[], Value]) -> Value:
     """A reduction, which eager mode finds by its axes; a list of them may change."""
     is_plain = type(axes) in (str, int, NoneType)
-    reduced = made_once(value, (axes, *how), make) if is_plain else make()
+    reduced = made_once([value], (axes, *how), make) if is_plain else make()
     return keep_guesses(reduced, value, _kept(value, axes)) if value.guessed_axes else reduced
 
 

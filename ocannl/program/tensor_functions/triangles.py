@@ -9,9 +9,11 @@ from ocannl.program.arguments.checks import integer
 from ocannl.program.expressions import apply, positions
 from ocannl.program.memory.memory_axes import MemoryAxes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.final_types import element_now
 
 
+@remembered
 def tril(t: TensorLike, diagonal: int = 0) -> Tensor:
     """The lower triangles of the matrices in the last two axes, up to a diagonal, and 0 above it: 0 is the
     main diagonal, 1 the one above. Raises `ShapeError` where the axes are not known.
@@ -19,6 +21,7 @@ def tril(t: TensorLike, diagonal: int = 0) -> Tensor:
     return _triangle(t, "le", integer(diagonal, "the number of a diagonal", least=None))
 
 
+@remembered
 def triu(t: TensorLike, diagonal: int = 0) -> Tensor:
     """The upper triangles, from a diagonal on, and 0 below it; as `oc.tril`."""
     return _triangle(t, "ge", integer(diagonal, "the number of a diagonal", least=None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -339,6 +340,64 @@ def test_several_operations_of_a_value_are_found_at_once(monkeypatch: pytest.Mon
         assert make(x).ir_value is first[name].ir_value, name
         assert len(looked_for) <= 2, name
         np.testing.assert_array_equal(first[name].numpy(), wanted[name], name)
+
+
+REMEMBERED: dict[str, Callable[[oc.Tensor], oc.Tensor]] = {
+    "silu": nn.silu,
+    "gelu": nn.gelu,
+    "gelu by tanh": lambda x: nn.gelu(x, approximate="tanh"),
+    "elu": nn.elu,
+    "softplus": nn.softplus,
+    "softmax": lambda x: nn.softmax()(x),
+    "softmax of batches": lambda x: nn.softmax(spec="b | ... -> ...")(x),
+    "log_softmax": lambda x: nn.log_softmax()(x),
+    "layer_norm": lambda x: nn.layer_norm(affine=False)(x),
+    "rms_norm": lambda x: nn.rms_norm(affine=False, epsilon=1e-3)(x),
+    "squares": lambda x: nn.mse(x, x),
+    "their sum": lambda x: nn.mse(x, x, reduction="sum"),
+    "logsumexp": lambda x: oc.logsumexp(x, -1),
+    "clip": lambda x: oc.clip(x, -0.5, 0.25),
+    "transposed": lambda x: oc.rearrange(x, "a b -> b a"),
+    "triangle": oc.tril,
+    "upper triangle": lambda x: oc.triu(x, 1),
+}
+
+
+def test_pure_functions_are_found_at_once(monkeypatch: pytest.MonkeyPatch):
+    """By their tensors and settings, with the values of a program that is compiled as a whole."""
+    x = oc.data(np.random.default_rng(1).normal(size=(4, 6)), axes="bo")
+    with oc.eager(False):
+        wanted = {name: make(x).numpy() for name, make in REMEMBERED.items()}
+    first = {name: make(x) for name, make in REMEMBERED.items()}
+    for name, found in first.items():
+        np.testing.assert_array_equal(found.numpy(), wanted[name], name)
+    looked_for: list[Any] = []
+    once = RECORDER.once
+    monkeypatch.setattr(RECORDER, "once", lambda key, make: looked_for.append(key) or once(key, make))
+    for name, make in REMEMBERED.items():
+        looked_for.clear()
+        assert make(x).ir_value is first[name].ir_value, name
+        assert len(looked_for) <= 1, name
+
+
+def test_parameters_of_a_remembered_block_are_those_of_now(context: oc.Context):
+    norm, x = nn.layer_norm(dim=3), oc.data([[1.0, 2.0, 4.0]], axes="bo")
+    gain = oc.params(norm(x))["layer_norm.gain"]
+    before = norm(x).numpy()
+    for factor in (2.0, 3.0):
+        gain[...] = factor
+        np.testing.assert_allclose(norm(x).numpy(), factor * before, rtol=1e-6)
+
+
+def test_settings_that_change_stay_those_of_their_calls(compiled: list[str]):
+    array = np.random.default_rng(3).normal(size=(4, 6))
+    x = oc.data(array)
+    for step, slope in enumerate([0.1, 0.2, 0.3, 0.2, 0.1, 0.4]):
+        found = nn.leaky_relu(x, slope=slope).numpy()
+        np.testing.assert_allclose(found, np.where(array > 0, array, slope * array))
+        if step == 2:
+            compiled.clear()
+    assert compiled == []
 
 
 def test_numbers_that_change_stay_those_of_their_calls():

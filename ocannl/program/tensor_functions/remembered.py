@@ -1,0 +1,60 @@
+"""Pure functions that make several operations: eager mode finds the value of all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import nullcontext
+from functools import wraps
+from types import NoneType
+from typing import ParamSpec
+
+from ocannl.program.eager.changing_numbers import fixed_numbers
+from ocannl.program.eager.made_once import made_once
+from ocannl.program.eager.recorder import is_eager
+from ocannl.program.tensor import Tensor
+from ocannl.program.values import Value
+
+P = ParamSpec("P")
+SETTINGS = str, int, float, bool, NoneType
+
+
+def remembered(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """The function, of which eager mode finds what it made of the same tensors and settings.
+
+    It has no effect but its result. A call with an argument of another kind, such as a function or a
+    captured dimension, is made anew. Numbers among the settings may change with each call; where there are
+    none, all numbers of the function are the same each time.
+    """
+
+    @wraps(function)
+    def found(*args: P.args, **named: P.kwargs) -> Tensor:
+        values: list[Value] = []
+        how = _settings((*args, *named.values()), values) if is_eager() else None
+        if how is None:
+            return function(*args, **named)
+        is_set = int in how or float in how
+        key = (function, len(args), *named, *how)
+
+        def make() -> Value:
+            with nullcontext() if is_set else fixed_numbers():
+                return function(*args, **named).ir_value
+
+        return Tensor(made_once(values, key, make))
+
+    return found
+
+
+def _settings(arguments: Iterable[object], values: list[Value]) -> list[Hashable] | None:
+    """The arguments but tensors, whose values are added to `values`; None where one is of another kind. A
+    number is another setting than an equal one of another type.
+    """
+    how: list[Hashable] = []
+    for argument in arguments:
+        if type(argument) is Tensor:
+            values.append(argument.ir_value)
+            how.append(Tensor)
+        elif type(argument) in SETTINGS:
+            how += type(argument), argument
+        else:
+            return None
+    return how
