@@ -1,4 +1,4 @@
-"""A pause of Python's garbage collector while operations are made."""
+"""A pause of Python's garbage collector while modules are imported and operations are made."""
 
 from __future__ import annotations
 

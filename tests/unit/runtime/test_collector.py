@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -44,3 +46,19 @@ def test_it_is_asked_again(frozen: list[int], monkeypatch: pytest.MonkeyPatch):
         assert collector._others_froze()
         asked.append(len(frozen))
     assert asked == [1, 1, 1, 2, 2]
+
+
+COUNTED = """
+import gc
+runs = []
+gc.callbacks.append(lambda phase, info: runs.append(phase))
+import ocannl
+print(len(runs), gc.isenabled())
+"""
+
+
+def test_the_collector_rests_while_modules_are_imported():
+    run = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True)
+    runs, is_enabled = run.stdout.split()
+    assert int(runs) < 40  # some 500 where it looks at what modules make
+    assert is_enabled == "True"
