@@ -28,8 +28,9 @@ from ocannl.passes.loops.schedule.blocked_reductions import loads_in, sum_of_pro
 from ocannl.passes.loops.schedule.strips import FITS, strip
 from ocannl.passes.rewrites.indices import substitute_indices
 
-# The most ranges, the least points of one, and what these are a multiple of.
-MOST, LONG, STEP = 4, 512, 64
+# The most ranges, the least points of one, those where no strip of the whole sum stays in the second-level
+# cache, and what points are a multiple of.
+MOST, LONG, SHORT, STEP = 8, 512, 256, 64
 # The tiles of rows of a range that have a part of the second-level cache at most; how many times the bytes of
 # results count for each range, whose tiles lie on many pages; and the part of the bytes from beyond it for
 # which ranges pay.
@@ -52,10 +53,31 @@ class Product:
         """The bytes that come from beyond the second-level cache, in ranges of so many points."""
         panels, results = self.columns * self.depth * self.bytes, self.rows * self.columns * self.bytes
         again = AGAIN * results * ((self.depth - 1) // size)
+        for_each_panel = self.columns // self.width * self.rows * self.depth * self.bytes
         if panels * size > target.last_level_bytes * self.depth:  # each panel is read for all rows
-            return self.columns // self.width * self.rows * self.depth * self.bytes + again
+            return for_each_panel + again
         points = strip(self.rows, self.height, self.rows * size * self.bytes, target)
-        return math.inf if points is None else -(-self.rows // points) * panels + again
+        if points is None:
+            return math.inf
+        spilled = 0 if self.stays(points, size, target) else for_each_panel
+        return -(-self.rows // points) * panels + spilled + again
+
+    def stays(self, points: int, size: int, target: TargetDescription) -> bool:
+        """Whether a strip of so many rows of a range stays in the second-level cache, while one panel is read
+        and the next one fetched.
+        """
+        return (points + 2 * self.width) * size * self.bytes <= FITS * target.l2_bytes
+
+    def ranges(self, target: TargetDescription) -> list[int]:
+        """The points of ranges for whose strips there is room: long ones, or shorter ones where no strip of
+        the whole sum stays near.
+        """
+        points = strip(self.rows, self.height, self.rows * self.depth * self.bytes, target)
+        is_near = points is not None and self.stays(points, self.depth, target)
+        long, short = (
+            [size for size in ranges(self.depth, least) if self.fits(size, target)] for least in (LONG, SHORT)
+        )
+        return long or ([] if is_near else short)
 
     def fits(self, size: int, target: TargetDescription) -> bool:
         """Whether the second-level cache has room for a strip of rows of a range, which stand in all of its
@@ -77,15 +99,14 @@ def best_range(nest: NestOp, choice: Choice, target: TargetDescription) -> int |
     product = packed_product(nest, choice)
     if product is None or product.rows * product.depth * product.bytes <= FITS * target.l2_bytes:
         return None
-    sizes = [size for size in ranges(product.depth) if product.fits(size, target)]
-    best = min(sizes, key=lambda size: product.traffic(size, target), default=product.depth)
+    best = min(product.ranges(target), key=lambda size: product.traffic(size, target), default=product.depth)
     pays = product.traffic(best, target) < PAYS * product.traffic(product.depth, target)
     return best if pays else None
 
 
-def ranges(depth: int) -> Iterator[int]:
-    """The points of all ranges but the last one, which are long."""
-    for count in range(2, min(MOST, depth // LONG) + 1):
+def ranges(depth: int, least: int) -> Iterator[int]:
+    """The points of all ranges but the last one, of at least so many points."""
+    for count in range(2, min(MOST, depth // least) + 1):
         yield STEP * math.ceil(depth / (count * STEP))
 
 
