@@ -20,9 +20,11 @@ BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
     "cuda": ("gpu", CudaDevice),
     "metal": ("metal", MetalDevice),
     "cpu": ("cpu", lambda: cpu_device(None, None)),
-    "emulated_gpu": ("gpu", NativeDevice),
+    "emulated_gpu": ("gpu", lambda: emulator(Emulation())),
 }
 GPUS = ("cuda", "metal")
+# The code of an emulation is long and runs a few times: it has to be there soon.
+EMULATED_LEVEL = 0
 
 
 def cuda_device(number: int | None, arch: str | None) -> CudaDevice | AbsentGpu:
@@ -37,6 +39,11 @@ def cuda_device(number: int | None, arch: str | None) -> CudaDevice | AbsentGpu:
         if arch is None or number is not None:
             raise
         return AbsentGpu(arch, str(error))
+
+
+def emulator(emulation: Emulation) -> NativeDevice:
+    """This CPU in place of a GPU."""
+    return NativeDevice(emulation, opt_level=EMULATED_LEVEL)
 
 
 def cpu_device(target: str | None, winograd: bool | None) -> NativeDevice:

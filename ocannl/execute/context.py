@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError
-from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, cuda_device
+from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, cuda_device, emulator
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.files.saving import load_state, save_state
 from ocannl.execute.inference import commit, decided, infer
@@ -53,7 +53,6 @@ from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collectives.device import MeshDevice
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import Executable, compile_module
-from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda.device import PtxWriter
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, check_arch
@@ -163,7 +162,7 @@ class Context(OfThisProcess, TensorMemory):
         """
         check_arch(arch)
         order = None if shuffle is None else integer(shuffle, "the order of threads", least=None)
-        return Context("emulated_gpu", 1, NativeDevice(Emulation(order, check)), tf32=tf32, arch=arch)
+        return Context("emulated_gpu", 1, emulator(Emulation(order, check)), tf32=tf32, arch=arch)
 
     @staticmethod
     def cuda(

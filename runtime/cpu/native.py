@@ -40,6 +40,8 @@ class NativeDevice:
     target: TargetDescription = field(default_factory=chosen_target)
     lines: bool = field(default_factory=partial(is_on, "debug_info"))
     """Whether debuggers are told the user's lines, as `OCANNL_DEBUG_INFO` says."""
+    opt_level: int = 2
+    """LLVM's level of code generation, 0 to 3."""
 
     @property
     def key(self) -> str:
@@ -57,7 +59,11 @@ class NativeDevice:
     def program(self, text: str, interface: Interface) -> NativeProgram | ForeignProgram:
         if missing_features(self.target):
             return ForeignProgram(partial(check_runs, self.target))
-        code = debugged(text, self.target) if self.lines else compile_llvm(text, target=self.target)
+        code = (
+            debugged(text, self.target)
+            if self.lines
+            else compile_llvm(text, target=self.target, opt_level=self.opt_level)
+        )
         checks = self.emulation.check and RECORD in text
         violation = Violation(code.address(VIOLATION)) if checks else None
         return NativeProgram(code, code.address(entry_symbol(interface.name)), violation, self.target)

@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, StepOp
+from ocannl.execute.backends import EMULATED_LEVEL
 from ocannl.lowering.entry import entry_layout, entry_symbol, used_names
 from ocannl.lowering.kernels.calls import TensorMap, launches
 from ocannl.lowering.kernels.description import RoutineDescription, descriptions
@@ -61,7 +62,8 @@ def kernels_of(ptx: str) -> dict[str, Kernel]:
             calls.setdefault(dispatch.function, (func, routine, number))
     funcs = [single(func, number, name) for name, (func, _, number) in calls.items()]
     # So it does not say that they are apart.
-    code = compile_llvm(to_llvm(ModuleOp(list[Operation](funcs))).replace(" noalias", ""))
+    text = to_llvm(ModuleOp(list[Operation](funcs))).replace(" noalias", "")
+    code = compile_llvm(text, opt_level=EMULATED_LEVEL)
     found: dict[str, Kernel] = {}
     for (name, (_, routine, number)), func in zip(calls.items(), funcs, strict=True):
         layout = entry_layout(func)

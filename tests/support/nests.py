@@ -22,6 +22,7 @@ from ocannl.dialects.index.linear import Linear, identity_map
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule, schedule_text
+from ocannl.execute.backends import EMULATED_LEVEL
 from ocannl.lowering.entry import entry_layout, entry_symbol
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import VIOLATION
@@ -112,7 +113,8 @@ def run_compiled(
         block.values[slot] = (indices or {})[name]
     if layout.is_parallel:
         block.set_pointer(layout.team_slot, Team(threads).start())
-    compiled = compile_llvm(to_llvm(module, emulation, target=target), target=target, cache=None)
+    text, level = to_llvm(module, emulation, target=target), 2 if emulation is None else EMULATED_LEVEL
+    compiled = compile_llvm(text, target=target, opt_level=level, cache=None)
     bind_call(compiled.address(entry_symbol(func.sym_name.data)), block)()
     if emulation is not None and emulation.check:
         Violation(compiled.address(VIOLATION)).raise_first()
