@@ -1,7 +1,9 @@
 """The pages agree with the tree, with the pipelines and with the public API."""
 
+import fnmatch
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -52,12 +54,18 @@ def is_path(word: str) -> bool:
     return "/" in word and word.partition("/")[0] in SEARCHED
 
 
+@cache
+def names_of_files() -> set[str]:
+    folders = [ROOT.glob("*"), *((ROOT / top).rglob("*") for top in TOP)]
+    return {file.name for files in folders for file in files}
+
+
 def exists(path: str) -> bool:
     """A name of a file alone may stand in any folder; `<name>` is for any name."""
     pattern = path.replace("<name>", "*")
     if "/" in path:
         return any(ROOT.glob(pattern.rstrip("/")))
-    return any(any((ROOT / top).rglob(pattern)) for top in TOP) or any(ROOT.glob(pattern))
+    return any(fnmatch.filter(names_of_files(), pattern))
 
 
 def test_paths_are_found():

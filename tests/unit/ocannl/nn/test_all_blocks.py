@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 from support.nn import tables
 from support.nn.tables import fresh
@@ -22,11 +22,11 @@ SOURCES = str(Path(nn.__file__).parent)
 
 def called_by_tables() -> set[str]:
     """The functions of `nn` that run while the tables are made and their blocks are applied."""
-    found: set[str] = set()
+    called: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(SOURCES):
-            found.add(frame.f_code.co_qualname.split(".")[0])
+        if event == "call":
+            called.add(frame.f_code)
 
     for module in tables.MODULES:
         sys.setprofile(note)
@@ -36,7 +36,7 @@ def called_by_tables() -> set[str]:
                 case.block(*(oc.data(a, axes=x) for a, x in zip(case.inputs, axes, strict=True)))
         finally:
             sys.setprofile(None)
-    return found
+    return {code.co_qualname.split(".")[0] for code in called if code.co_filename.startswith(SOURCES)}
 
 
 def test_every_block_is_checked():
