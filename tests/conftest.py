@@ -3,8 +3,10 @@ together run on all cores.
 """
 
 import gc
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
+from itertools import count
+from math import gcd
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,11 +63,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def leave_out_samples(items: list[pytest.Item]) -> None:
-    """Of each test with the mark `sampled(n)` all cases but each n-th are marked exhaustive."""
-    cases: Counter[str] = Counter()
+    """Of each test with the mark `sampled(n)` all cases but each n-th are marked exhaustive. n grows until it
+    has no divisor in common with the number of cases: the values of each parameter then take turns.
+    """
+    cases = defaultdict[str, list[tuple[pytest.Item, int]]](list)
     for item in items:
         if sampled := item.get_closest_marker("sampled"):
-            test = item.nodeid.partition("[")[0]
-            if cases[test] % sampled.args[0]:
+            cases[item.nodeid.partition("[")[0]].append((item, sampled.args[0]))
+    for found in cases.values():
+        step = next(step for step in count(found[0][1]) if gcd(step, len(found)) == 1)
+        for place, (item, _) in enumerate(found):
+            if place % step:
                 item.add_marker("exhaustive")
-            cases[test] += 1
