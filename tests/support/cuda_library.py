@@ -14,6 +14,9 @@ from support.cuda_kernels import Kernel, kernels_of, note_kernels
 from support.device_programs import counted, train_moons
 
 import ocannl as oc
+from ocannl.lowering.kernels.calls import TensorMap
+from ocannl.runtime.cuda.gpu import Gpu
+from ocannl.runtime.cuda.tensor_maps import encode
 
 kernels: dict[str, Kernel] = {}
 
@@ -43,8 +46,6 @@ def main() -> None:
     note_kernels(pytest.MonkeyPatch(), lambda text: kernels.update(kernels_of(text)))
     ctx = oc.Context.auto()
     print(ctx, ctx.arch)
-    if "REJECT" in os.environ:
-        ctx.compile(oc.data(np.ones(3, np.float32), axes="o") * 2)
     np.testing.assert_array_equal(train_moons(ctx), train_moons(oc.Context.emulated_gpu()))
     total, _, ctx, step = counted()
     for i in (1, 2):
@@ -52,6 +53,13 @@ def main() -> None:
     np.testing.assert_array_equal(ctx[total], [15, 17, 19, 21, 23])
     print(step.profile(runs=2))
     print("launches of graphs:", library.graph_launches())
+    tensor_map = encode(Gpu(), TensorMap(0, 4, (20, 72), (16, 32)), 4096)
+    print("a map of tensors:", tensor_map.view("u8")[:6].tolist())
+    os.environ["REJECT"] = "1"
+    try:
+        ctx.compile(oc.data(np.ones(3, np.float32), axes="o") * 2)
+    except oc.DeviceError as error:
+        print(error)
 
 
 if __name__ == "__main__":

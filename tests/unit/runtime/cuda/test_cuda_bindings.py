@@ -61,55 +61,44 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(library: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Trains half-moons, and more, through the real module."""
+def run(library: Path, **settings: str) -> list[str]:
+    """The lines of a program that trains half-moons, and more, through the real module. Without the cache, as
+    kernels are known when their text is written.
+    """
     settings |= {"LD_LIBRARY_PATH": str(library), "PYTHONPATH": str(TESTS), "OCANNL_BACKEND": "cuda"}
-    environment = os.environ | settings
+    settings |= {"OCANNL_CACHE": "off"}
     command = [sys.executable, str(SUPPORT / "cuda_library.py")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-
-def test_the_real_module_calls_the_driver(library: Path):
-    done = run(library)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | settings)
     assert not done.returncode, done.stderr
-    lines = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def lines(library: Path) -> list[str]:
+    return run(library)
+
+
+def test_the_real_module_calls_the_driver(lines: list[str]):
     assert lines[0] == "<context cuda: C GPU> sm_80"
-    assert lines[-1] == "launches of graphs: 29"
+    assert "launches of graphs: 29" in lines
     assert [line.split()[-2:] for line in lines[2:5]] == [["250.00", "us"]] * 3
 
 
 @pytest.mark.exhaustive
 def test_the_real_module_calls_the_driver_for_each_kernel(library: Path):
     """And has no memory pools."""
-    done = run(library, OCANNL_CUDA_SYNC="1", NO_POOLS="1")
-    assert not done.returncode, done.stderr
-    assert done.stdout.splitlines()[-1] == "launches of graphs: 3"
+    assert "launches of graphs: 3" in run(library, OCANNL_CUDA_SYNC="1", NO_POOLS="1")
 
 
-def test_what_the_driver_says_of_text_comes_through_the_real_module(library: Path):
-    done = run(library, REJECT="1")
-    assert done.returncode
-    assert done.stderr.endswith(
-        "the NVIDIA driver rejects the kernels: invalid text (CUDA_ERROR_INVALID_PTX)\nno such instruction\n"
-    )
+def test_what_the_driver_says_of_text_comes_through_the_real_module(lines: list[str]):
+    said = "the NVIDIA driver rejects the kernels: invalid text (CUDA_ERROR_INVALID_PTX)"
+    assert lines[-2].endswith(said)
+    assert lines[-1] == "no such instruction"
 
 
-TENSOR_MAP = """
-from ocannl.lowering.kernels.calls import TensorMap
-from ocannl.runtime.cuda.gpu import Gpu
-from ocannl.runtime.cuda.tensor_maps import encode
-map = encode(Gpu(), TensorMap(0, 4, (20, 72), (16, 32)), 4096)
-print(map.view("u8")[:6].tolist())
-"""
-
-
-def test_a_tensor_map(library: Path):
+def test_a_tensor_map(lines: list[str]):
     """By the address of the driver's function, which the real module finds."""
-    environment = os.environ | {"LD_LIBRARY_PATH": str(library)}
-    command = [sys.executable, "-c", TENSOR_MAP]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert not done.returncode, done.stderr
-    assert done.stdout.strip() == "[4096, 72, 20, 288, 32, 16]"
+    assert "a map of tensors: [4096, 72, 20, 288, 32, 16]" in lines
 
 
 def test_this_machine():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,17 @@ def generated(folder: Path) -> None:
 PROGRAMS = [decoder, scan, lstm, condition, quantized, sharded]
 
 
+@cache
+def made(program: Callable[[], oc.Tensor]) -> tuple[oc.Tensor, list[oc.Routine]]:
+    """The loss of a program, and the routines that it has compiled."""
+    with noted() as routines:
+        return program(), routines
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", [decoder, scan, lstm, condition, sharded])
 def test_the_lines_prove_the_shapes_of_parameters(program: Callable[[], oc.Tensor]):
-    loss = program()
-    for name, parameter in oc.params(loss).items():
+    for name, parameter in oc.params(made(program)[0]).items():
         value = parameter.ir_value
         wanted = graph.known_shape(value)
         lines = proof(value, lambda shape: shape, wanted)
@@ -102,7 +109,7 @@ def test_the_lines_prove_the_shapes_of_parameters(program: Callable[[], oc.Tenso
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_answers_about_parameters_end_in_lines_of_the_user(program: Callable[[], oc.Tensor]):
-    for name, parameter in oc.params(program()).items():
+    for name, parameter in oc.params(made(program)[0]).items():
         for question in ("shape", "dtype", "name"):
             told = oc.why(parameter, question)
             assert all(str(line.place).startswith(__file__) for line in told.lines[-1:]), f"{name}: {told}"
@@ -126,15 +133,11 @@ def check(routines: list[oc.Routine]) -> None:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if program is not sharded])
 def test_every_node_has_reasons_and_every_operation_its_line(program: Callable[[], oc.Tensor]):
-    with noted() as routines:
-        program()
-    check(routines)
+    check(made(program)[1])
 
 
 def test_nodes_of_a_mesh_have_reasons():
-    with noted() as routines:
-        sharded()
-    for routine in routines:
+    for routine in made(sharded)[1]:
         func = routine._executable.func
         for row in memory_report(func):
             told = NodeReasons(func).of(row.label)
@@ -183,9 +186,7 @@ def test_cells_of_loops_prove_shapes(program: Callable[[], tuple[oc.Tensor, ...]
 
 
 def test_what_a_loop_computes_is_told():
-    with noted() as routines:
-        scan()
-    (step,) = routines
+    (step,) = made(scan)[1]
     texts = [line.text for node in ("w", "tanh_1", "step.tanh.arena") for line in step.why(node).lines]
     assert any(text.endswith("6 times by the loop @step.tanh") for text in texts)
     assert any(text.startswith("computed in the nest 'tanh_1 .. tanh'") for text in texts)
