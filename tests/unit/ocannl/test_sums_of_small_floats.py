@@ -81,7 +81,8 @@ def found(function: Function, array: Array, ctx: oc.Context) -> tuple[Array, Arr
     """A function of an array, and the gradient of a sum of that with weights."""
     x = oc.data(array, axes="b" * (array.ndim - 1) + "o")
     y = function(x)
-    gradient = oc.grad(oc.sum(oc.cast(y, np.float64) * weights(y)), x)
+    total = oc.sum(oc.cast(y, np.promote_types(array.dtype, np.float32)) * weights(y))
+    gradient = oc.grad(total, x)
     ctx.init_params(y)
     ctx.compile(y.forward + gradient.forward)()
     return ctx[y], ctx[gradient]
