@@ -303,7 +303,10 @@ class ReduceOp(OwnOperation):
         if self.accum.data != "add" or is_integer(self.result.type):
             raise VerifyException("sums of floats have blocks")
         if in_kernel(self):
-            raise VerifyException("sums in kernels have no blocks")
+            raise VerifyException(
+                "sums in kernels have no blocks, which schedules for a CPU give: kernels are made of nests "
+                "without schedules, as by -p gpu"
+            )
         if blocks.size < 1:
             raise VerifyException("a block has at least one step")
 

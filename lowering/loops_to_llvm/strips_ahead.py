@@ -24,6 +24,14 @@ from ocannl.lowering.placement import Level, Placement
 FAR, FEW_PANELS = 2**22, 8
 
 
+def has_strips(placement: Placement, schedule: Schedule) -> bool:
+    """Whether a loop of a nest is cut into strips: one that is shorter than a tile is a remainder alone."""
+    if schedule.strips is None:
+        return False
+    loop = schedule.strips[0]
+    return any(level.variable == loop and level.size >= schedule.tile(loop) for level in placement.levels)
+
+
 def strips_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, NextPanel]:
     """The parts of the next strip of large operands whose rows lie one after the other that steps prefetch,
     for a product of few panels, whose sum is one loop.

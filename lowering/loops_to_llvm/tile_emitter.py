@@ -25,7 +25,7 @@ from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.lowering.loops_to_llvm.panels_ahead import panels_ahead
 from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead, sums_first
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
-from ocannl.lowering.loops_to_llvm.strips_ahead import strips_ahead
+from ocannl.lowering.loops_to_llvm.strips_ahead import has_strips, strips_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
 from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TO_WRITE, TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
@@ -51,7 +51,11 @@ class TileEmitter(ABC):
         self.ahead = ahead or {}
         self.rows_ahead = rows_ahead(self.placement, schedule)
         self.next_rows = product_rows_ahead(self.placement, schedule)
-        self.next_panels = panels_ahead(self.placement, schedule) | strips_ahead(self.placement, schedule)
+        self.next_panels = (
+            panels_ahead(self.placement, schedule) | strips_ahead(self.placement, schedule)
+            if has_strips(self.placement, schedule)
+            else {}
+        )
         self.next_blocks = blocks_ahead(nest, self.placement, schedule)
         self.results_ahead = results_ahead(nest, self.placement, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)

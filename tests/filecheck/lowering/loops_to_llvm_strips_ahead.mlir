@@ -23,3 +23,22 @@ loops.func @strips attributes {arena = 0 : i64} {
     loops.store %s, %y[i, j]
   }
 }
+
+// Of a loop that is shorter than a tile there are no strips, so there is no next one.
+// CHECK-LABEL: define internal void @"short.y"
+// CHECK-NOT:     i32 2, i32 1)
+// CHECK:       }
+loops.func @short attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<8192x512xf32>
+  %w = assign.node "w" constant : memref<8x512x16xf32>
+  %y = assign.node "y" on_device : memref<3x128xf32>
+  loops.nest "y" (i = 3, j_panel = 8, j = 16) schedule <order = (j_panel, j, i), rows = i : 8, lanes = j : 16, strips = i : 32> {
+    %s = loops.reduce add (k = 512) : f32 {
+      %a = loops.load %x[i, k]
+      %c = loops.load %w[j_panel, k, j]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %s, %y[i, 16*j_panel + j]
+  }
+}

@@ -121,3 +121,19 @@ def test_the_greatest_bytes_do_not_overflow(most: int, target: str):
 def test_activations_are_floats_or_integers_of_8_bits():
     with pytest.raises(oc.ArgumentError, match="activations are None, as they are, or 'int8', found 'int4'"):
         nn.quantized(nn.linear(in_dim=32, out_dim=2), activations="int4")
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_is_no_number_is_not_hidden_by_rounding(kind: str, rows: int):
+    """NaN and infinities beside numbers, in one row of each batch; zeros and denormal numbers stay finite."""
+    layer = nn.linear(in_dim=512, out_dim=7, bias=False)
+    oc.default_context().init_params(layer.w)
+    product = oc.function(nn.quantized(layer, kind, activations="int8"))
+    for value in (np.nan, np.inf, -np.inf, 0.0, 1e-42):
+        x = np.zeros((rows, 512), np.float32)
+        x[:-1] = RNG.normal(size=(rows - 1, 512))
+        x[-1, 300] = value
+        found = product(x)
+        assert np.isfinite(found[:-1]).all()
+        assert np.isfinite(found[-1]).all() == np.isfinite(value)
