@@ -26,6 +26,7 @@ GPT2 = {
     "n_positions": 1024,
     "vocab_size": 50257,
     "activation_function": "gelu_new",
+    "tie_word_embeddings": True,
 }
 LLAMA = {
     "vocab_size": 128256,
@@ -50,7 +51,12 @@ LLAMA_70B = {
     "intermediate_size": 28672,
 }
 # Rows of table 1 of Narayanan et al. (2021): 512 and 1024 sequences of 2048 ids, of a vocabulary of 51,200.
-MEGATRON = {"n_positions": 2048, "vocab_size": 51200, "activation_function": "gelu_new"}
+MEGATRON = {
+    "n_positions": 2048,
+    "vocab_size": 51200,
+    "activation_function": "gelu_new",
+    "tie_word_embeddings": True,
+}
 GPT_7B = {**MEGATRON, "n_embd": 4096, "n_head": 32, "n_layer": 36}
 GPT_18B = {**MEGATRON, "n_embd": 6144, "n_head": 48, "n_layer": 40}
 TENSOR_PARALLEL: dict[str, Shard] = {"c_attn.w": {("output", 1): "model"}, "c_fc.w": {"output": "model"}}

@@ -1,5 +1,6 @@
 """The benchmark compares like with like, and sees what becomes slower."""
 
+import math
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import kernels
 import measure
 import nests
 import numpy as np
+import planning
 import processes
 import pytest
 from baseline import Saved, changes, load, save, summaries
@@ -26,6 +28,9 @@ from steps import PROBLEMS
 from support.layering import ROOT, SUPPORT, TESTS
 from support.nests import parse_module
 from support.pages import table
+
+import ocannl as oc
+from ocannl.models.gpt2 import gpt2
 
 
 def double(module: str, what: Any) -> dict[str, Any]:
@@ -197,6 +202,18 @@ def saved(seconds: float, noise: float = 0.02, peer: float = 1.0, version: str =
 def test_what_is_slower_beyond_the_noise(now: Saved, is_slower: bool):
     (change,) = changes(saved(1.0), now)
     assert change.is_slower == is_slower
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [(planning.GPT2, "124.4 M"), (planning.GPT_7B, "7467.8 M"), (planning.GPT_18B, "18449.8 M")],
+)
+def test_models_of_plans_have_the_published_parameters(config: dict[str, Any], count: str):
+    """Their embedding gives the scores, too."""
+    scores = gpt2(config)(oc.data(np.zeros((1, 4), np.int32), axes="bb"))
+    oc.infer(scores)
+    sizes = [math.prod(p.shape.array) for p in oc.params(scores).values()]
+    assert f"{sum(sizes) / 1e6:.1f} M" == count
 
 
 def test_the_noise_is_how_much_the_fastest_differ():
