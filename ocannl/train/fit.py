@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -52,8 +53,9 @@ def fit(
     ctx: oc.Context | None = None,
     what: Root | None = None,
 ) -> list[dict[str, float]]:
-    """Calls `step` with each batch of `epochs` epochs: `step(x, y)` for a tuple, by name for a dictionary. It
-    returns a number, the loss, or numbers by name. After each epoch, `evaluate()` does; learning rates of
+    """Calls `step` with each batch of `epochs` epochs: `step(x, y)` for a tuple, by name for a dictionary, or
+    with the dictionary if it is the only argument that `step` has. It returns a number, the loss, or numbers
+    by name. After each epoch, `evaluate()` does; learning rates of
     `train.plateau` and `stop` are told what it gave, logs are told that and the means over the epoch, and a
     checkpoint is saved, with `metric` as its metric, which `stop` watches, too. A mean is of the steps that
     gave the metric. Returns the metrics of the epochs.
@@ -118,7 +120,8 @@ class _Loop:
     def epoch(self) -> dict[str, float]:
         sums: dict[str, tuple[float, int]] = {}
         for batch in self.batches:
-            metrics = metrics_of(_call(self.step, batch))
+            args, named = _arguments(self.step, batch)
+            metrics = metrics_of(self.step(*args, **named))
             self.steps.count += 1
             for name, value in metrics.items():
                 total, count = sums.get(name, (0.0, 0))
@@ -166,14 +169,27 @@ class _Loop:
         if self.checkpoints.latest is not None:
             if isinstance(self.step, Function):
                 # A function that was never called has made no code, whose state is what was saved.
-                _call(self.step.lower, self.batches.first())
+                args, named = _arguments(self.step, self.batches.first())
+                self.step.lower(*args, **named)
             self.checkpoints.restore(self.ctx, self.kept())
 
 
-def _call(step: Callable[..., Any], batch: Any) -> Any:
+def _arguments(step: Callable[..., Any], batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """The arguments that a step takes from a batch, in order and by name."""
     if isinstance(batch, Mapping):
-        return step(**cast(Mapping[str, Any], batch))
-    return step(*batch) if isinstance(batch, tuple) else step(batch)
+        arrays = cast(Mapping[str, Any], batch)
+        return ((arrays,), {}) if _takes_one(step, arrays) else ((), arrays)
+    return (cast(tuple[Any, ...], batch) if isinstance(batch, tuple) else (batch,)), {}
+
+
+def _takes_one(step: Callable[..., Any], batch: Mapping[str, Any]) -> bool:
+    """Whether a dictionary is the only argument of a function, which none of the keys names."""
+    try:
+        signature = inspect.signature(step)
+        signature.bind(batch)
+    except (TypeError, ValueError):  # It takes others; or it is not written in Python, and tells none.
+        return False
+    return len(signature.parameters) == 1 and not batch.keys() & signature.parameters.keys()
 
 
 def metrics_of(result: Any) -> dict[str, float]:

@@ -72,6 +72,28 @@ def test_forms_of_batches():
     assert found == [(20, 3), ((20, 3), (20, 2)), ((20, 3), (20, 2))]
 
 
+def test_a_dictionary_is_the_argument_of_a_function_of_one(tmp_path: Path):
+    """Of which no key is the name; else arguments are called by the keys."""
+    batches = train.batches({"x": X, "y": Y}, size=10)
+    model, optimizer = nn.linear(out_dim=2), train.sgd(0.1, momentum=0.9)
+
+    @oc.function
+    def step(batch: dict[str, oc.Tensor]) -> oc.Tensor:
+        loss = nn.mse(model(batch["x"]), batch["y"])
+        optimizer.step(loss)
+        return loss
+
+    def run(epochs: int) -> list[dict[str, float]]:
+        return train.fit(step, batches, epochs=epochs, checkpoints=train.Checkpoints(tmp_path))
+
+    first, (last,) = run(2), run(3)
+    assert last["loss"] < first[-1]["loss"] < first[0]["loss"]
+    found: list[Any] = []
+    train.fit(lambda x: found.append(x.shape), train.batches({"x": X}), epochs=1)
+    train.fit(lambda **arrays: found.append(sorted(arrays)), batches, epochs=4)
+    assert found == [(20, 3), ["x", "y"], ["x", "y"]]
+
+
 @pytest.mark.parametrize("parts", [(1, 3), pytest.param((1, 2, 5), marks=pytest.mark.exhaustive)])
 def test_training_in_parts_is_training_at_once(parts: tuple[int, ...], tmp_path: Path):
     """Bits, metrics and tables; with a learning rate that falls by evaluation, and a count of bad ones."""
