@@ -16,6 +16,7 @@ def gru(
     layers: int = 1,
     bidirectional: bool = False,
     bias: bool = True,
+    dropout_rate: float = 0.0,
     init: Init = None,
     label: str = "gru",
 ) -> RecurrentLayer:
@@ -26,10 +27,12 @@ def gru(
     hid_dim have the reset gate, the update gate and the new state along their axis of 3; `label.b_h`: hid_dim
     is added to the state's part of the new state, inside of the reset gate. Of several `layers` or, if
     `bidirectional`, directions each has its own, `label.w_x_l1_reverse`. There are no `b` and `b_h` without a
-    `bias`. `init` is the initial value of the weights.
+    `bias`. `init` is the initial value of the weights, `dropout_rate` that between layers.
     """
     with oc.scope(label):
-        return recurrent(lambda suffix: _gru(hid_dim, bias, init, suffix), 1, layers, bidirectional, label)
+        return recurrent(
+            lambda suffix: _gru(hid_dim, bias, init, suffix), 1, layers, bidirectional, dropout_rate, label
+        )
 
 
 def _gru(hid_dim: int, bias: bool, init: Init, suffix: str) -> Recurrence:

@@ -17,6 +17,7 @@ def lstm(
     bidirectional: bool = False,
     proj_dim: int | None = None,
     bias: bool = True,
+    dropout_rate: float = 0.0,
     init: Init = None,
     label: str = "lstm",
 ) -> RecurrentLayer:
@@ -27,11 +28,16 @@ def lstm(
     hid_dim have the input, forget, cell and output gate along their axis of 4. With `proj_dim`, `label.w_p`:
     hid_dim -> proj_dim projects the states (Sak et al., 2014). Of several `layers` or, if `bidirectional`,
     directions each has its own, `label.w_x_l1_reverse`. There is no `b` without a `bias`. `init` is the
-    initial value of the weights.
+    initial value of the weights, `dropout_rate` that between layers.
     """
     with oc.scope(label):
         return recurrent(
-            lambda suffix: _lstm(hid_dim, proj_dim, bias, init, suffix), 2, layers, bidirectional, label
+            lambda suffix: _lstm(hid_dim, proj_dim, bias, init, suffix),
+            2,
+            layers,
+            bidirectional,
+            dropout_rate,
+            label,
         )
 
 

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import ocannl as oc
+from ocannl.nn.dropout import dropout
+from ocannl.nn.layer import Layer
 from ocannl.program.arguments.checks import integer
+from ocannl.program.location import user_location, warn_at
 
 State: TypeAlias = tuple[oc.Tensor, ...]
 """The state of one layer in one direction; the first tensor of it is what the layer gives."""
@@ -26,7 +29,8 @@ class RecurrentLayer(Protocol):
 
     `state` is what each layer and direction begins with, by default zeros: a list with a tuple for each,
     those of a layer together. With `states`, the result is the sequence and such a list of the last states.
-    At positions from `lengths` (batch |) on, states stay as they are, and the result is 0.
+    At positions from `lengths` (batch |) on, states stay as they are, and the result is 0. There is dropout
+    between layers if there is a `train_step`.
     """
 
     def __call__(
@@ -36,6 +40,7 @@ class RecurrentLayer(Protocol):
         *,
         lengths: oc.Tensor | None = None,
         states: bool = False,
+        train_step: oc.TensorLike | None = None,
     ) -> Any: ...
 
 
@@ -62,12 +67,21 @@ def scanned(
 
 
 def recurrent(
-    make: Callable[[str], Recurrence], size: int, depth: int, bidirectional: bool, label: str
+    make: Callable[[str], Recurrence],
+    size: int,
+    depth: int,
+    bidirectional: bool,
+    dropout_rate: float,
+    label: str,
 ) -> RecurrentLayer:
     """Layers of a recurrence in one or two directions; `make` makes one, whose parameters have a suffix, and
-    whose state has `size` tensors. What two directions give is joined: first forward, then backward.
+    whose state has `size` tensors. What two directions give is joined: first forward, then backward. What a
+    layer gives to the next one is dropped at `dropout_rate`.
     """
-    if integer(depth, "the number of layers", 1) == 1 and not bidirectional:
+    drop = dropout(dropout_rate)
+    if integer(depth, "the number of layers", 1) == 1 and dropout_rate:
+        warn_at(user_location(), "dropout of recurrent layers is between them, and there is one")
+    if depth == 1 and not bidirectional:
         only = make("")
 
         def apply(
@@ -76,6 +90,7 @@ def recurrent(
             *,
             lengths: oc.Tensor | None = None,
             states: bool = False,
+            train_step: oc.TensorLike | None = None,
         ) -> Any:
             _check_length(x)
             (begin,) = _begin(state, 1, size)
@@ -89,10 +104,16 @@ def recurrent(
     layers = {name: make(f"_{name}") for name in names}
 
     def apply_all(
-        x: oc.Tensor, state: Begin | None = None, *, lengths: oc.Tensor | None = None, states: bool = False
+        x: oc.Tensor,
+        state: Begin | None = None,
+        *,
+        lengths: oc.Tensor | None = None,
+        states: bool = False,
+        train_step: oc.TensorLike | None = None,
     ) -> Any:
         _check_length(x)
-        ys, last = _stacked(layers, x, _begin(state, len(layers), size), _real(lengths))
+        begins, real = _begin(state, len(layers), size), _real(lengths)
+        ys, last = _stacked(layers, x, begins, real, lambda given: drop(given, train_step))
         ys = ys.named(label)
         return (ys, last) if states else ys
 
@@ -100,13 +121,15 @@ def recurrent(
 
 
 def _stacked(
-    layers: Mapping[str, Recurrence], x: oc.Tensor, begins: Begin, real: oc.Tensor | None
+    layers: Mapping[str, Recurrence], x: oc.Tensor, begins: Begin, real: oc.Tensor | None, between: Layer
 ) -> tuple[oc.Tensor, list[State]]:
     """The results of the last layer, and the last states."""
     found: list[State] = []
     given: list[oc.Tensor] = []
     for (name, layer), begin in zip(layers.items(), begins, strict=True):
         reverse = name.endswith("_reverse")
+        if found and not given:
+            x = between(x)
         ys, last = layer(x, begin, real, reverse=reverse)
         found.append(last)
         given.append(ys)

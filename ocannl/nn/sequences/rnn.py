@@ -19,6 +19,7 @@ def rnn(
     bidirectional: bool = False,
     bias: bool = True,
     activation: Activation = oc.tanh,
+    dropout_rate: float = 0.0,
     init: Init = None,
     label: str = "rnn",
 ) -> RecurrentLayer:
@@ -27,11 +28,17 @@ def rnn(
 
     The parameters are `label.w_x`: features -> hid_dim, `label.w_h`: hid_dim -> hid_dim and `label.b`:
     hid_dim. Of several `layers` or, if `bidirectional`, directions each has its own, `label.w_x_l1_reverse`.
-    There is no `b` without a `bias`. `init` is the initial value of the weights.
+    There is no `b` without a `bias`. `init` is the initial value of the weights,
+    `dropout_rate` that between layers.
     """
     with oc.scope(label):
         return recurrent(
-            lambda suffix: _rnn(hid_dim, bias, activation, init, suffix), 1, layers, bidirectional, label
+            lambda suffix: _rnn(hid_dim, bias, activation, init, suffix),
+            1,
+            layers,
+            bidirectional,
+            dropout_rate,
+            label,
         )
 
 

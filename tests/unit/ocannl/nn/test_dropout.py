@@ -1,5 +1,6 @@
 """Dropout: what it keeps, its gradients, and where transformers have it."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,37 @@ def test_steps_applications_and_blocks_differ():
 def test_it_is_nothing_without_a_step_or_a_rate(rate: float, step: oc.TensorLike | None):
     x = ones(3)
     assert nn.dropout(rate)(x, train_step=step) == x
+
+
+def test_a_step_that_does_not_count_warns():
+    """In a function it would be the same number in every call; at once it is what was asked for."""
+    drop = nn.dropout(0.5)
+
+    def fixed(step: int) -> Any:
+        return oc.function(lambda x: drop(x, step))
+
+    for step in (0, 3):
+        with pytest.warns(UserWarning, match=f"with train_step={step}, dropout sets the same elements to 0"):
+            fixed(step).lower(np.ones((2, 3)))
+    count = oc.node("count", output=[], init=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        oc.function(lambda x: drop(x, count)).lower(np.ones((2, 3)))
+        oc.function(lambda x, step: drop(x, step)).lower(np.ones((2, 3)), 3)
+        drop(ones(3), 3)
+
+
+def test_what_recurrent_layers_give_to_each_other_is_dropped():
+    """All of it here, but nothing of the last layer."""
+    x = oc.data(np.random.default_rng(1).normal(size=(2, 3, 4)))
+    layers = nn.rnn(5, layers=2, activation=oc.cos, dropout_rate=0.9999)
+    (dropped,) = at_step(layers(x, train_step=STEP), 0)
+    (kept,) = at_step(layers(x), 0)
+    assert dropped.all()
+    np.testing.assert_array_equal(*dropped)
+    assert not np.allclose(*kept)
+    with pytest.warns(UserWarning, match="dropout of recurrent layers is between them, and there is one"):
+        nn.lstm(5, bidirectional=True, dropout_rate=0.1)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1, 1.5, float("nan")])
