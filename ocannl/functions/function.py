@@ -47,6 +47,7 @@ from ocannl.program.leaves import data
 from ocannl.program.location import here, user_location, warn_at
 from ocannl.program.memory.state import Root
 from ocannl.program.mistakes.misuse import misfit
+from ocannl.program.mistakes.other_names import OF_FUNCTIONS, NamesApart
 from ocannl.program.seeds import default_seed
 from ocannl.program.tensor import Expression
 from ocannl.program.tracing.retracing import TracedMemory, retracing
@@ -63,8 +64,10 @@ STATIC = object()
 Array = NDArray[Any]
 
 
-class Function(OfThisProcess, Differentiable, Exclusive, Viewable):
+class Function(OfThisProcess, Differentiable, Exclusive, Viewable, NamesApart):
     """A function of arrays, made by `oc.function`."""
+
+    in_place_of = OF_FUNCTIONS
 
     _owner: type | None = None
     """The class whose attribute it is."""

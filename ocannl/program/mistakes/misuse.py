@@ -168,7 +168,15 @@ def misfit(
                 f"{called}: it makes a block, which is called with tensors: {called}({', '.join(named)})(x)"
             )
         why = "all arguments are given by name."
+    elif str(error) == "too many positional arguments" and (first := _in_order(signature, taken)):
+        why = f"given without a name {'is' if len(first) == 1 else 'are'} only {', '.join(first)}."
     return f"{called}: {why} Its arguments are {', '.join(taken) or 'none'}"
+
+
+def _in_order(signature: inspect.Signature, taken: Sequence[str]) -> list[str]:
+    """The arguments that may be given by their place, where others may not."""
+    found = [name for name in taken if signature.parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+    return found if len(found) < len(taken) else []
 
 
 def _near(name: str, taken: Iterable[str]) -> str | None:

@@ -191,6 +191,23 @@ OF_SCHEDULES = {
 }
 """Of a schedule of learning rates."""
 
+LOWERED, RUNS = "f.lower(x, y)", "f.lower(x, y).compile()"
+
+OF_FUNCTIONS = {
+    **{name: f"{LOWERED}.{name}()" for name in ("ir", "schedule")},
+    **{name: f"{RUNS}.{name}(...)" for name in ("memory", "profile", "run_loop", "why")},
+    "backward": "the step of an optimizer inside of it, or oc.grad(f)",
+    "code": f"{LOWERED}.code",
+    "eval": "another function, which applies blocks without train_step=",
+    "parameters": "oc.state(f), or block.params",
+    "params": "oc.state(f), or block.params",
+    "state": "oc.state(f)",
+    "state_dict": "oc.state(f), or ctx.save(path, f)",
+    "train": "an argument, which blocks get as train_step=",
+    "tune": f"oc.tune({RUNS})",
+}
+"""Of an `oc.function`."""
+
 OF_INIT = {
     "dirac": "an array, oc.param('w', array)",
     "eye": "an array, oc.param('w', np.eye(n))",
@@ -216,6 +233,10 @@ OWN_BLOCK = "a function of tensors, as oc.Block(function), or @oc.configurable"
 OWN_LIST = "a list or a dictionary of blocks"
 
 OF_NN = {
+    "LPPool2d": "nn.avg_pool2d of x ** p",
+    "gaussian_nll_loss": "0.5 * (oc.log(v) + (x - y) ** 2 / v)",
+    "lp_pool2d": "nn.avg_pool2d of x ** p",
+    "focal_loss": 'nn.cross_entropy(reduction="none"), weighted by (1 - p) ** gamma',
     "AdaptiveAvgPool1d": "x.mean(1), or nn.avg_pool1d",
     "AdaptiveAvgPool2d": "nn.global_avg_pool2d, or nn.avg_pool2d",
     "AdaptiveAvgPool3d": "x.mean of three axes, or nn.avg_pool3d",
@@ -254,7 +275,6 @@ OF_NN = {
     "Identity": "nothing",
     "KLDivLoss": "nn.kl_div",
     "L1Loss": "nn.l1",
-    "LPPool2d": "nn.avg_pool2d of x ** p",
     "LSTMCell": "nn.lstm, of one position",
     "LayerNormalization": "nn.layer_norm",
     "LinearCrossEntropyLoss": "nn.cross_entropy(nn.linear(...)(x), ids)",
@@ -300,6 +320,7 @@ OF_NN = {
     "adaptive_max_pool2d": "x.max((1, 2)), or nn.max_pool2d",
     "affine_grid": "nn.interpolate, or t[positions]",
     "alpha_dropout": "nn.dropout",
+    "bce": "nn.bce_with_logits, of scores",
     "bilinear": "oc.einsum",
     "binary_cross_entropy": "nn.bce_with_logits, of scores",
     "binary_cross_entropy_with_logits": "nn.bce_with_logits",
@@ -312,7 +333,6 @@ OF_NN = {
     "flatten": "nothing, or oc.einsum",
     "fold": "nn.conv_transpose2d, or the gradient of oc.unfold",
     "functional": "nn, whose blocks without parameters are functions",
-    "gaussian_nll_loss": "0.5 * (oc.log(v) + (x - y) ** 2 / v)",
     "grid_sample": "nn.interpolate, or t[positions]",
     "gumbel_softmax": "nn.softmax()(x - oc.log(-oc.log(oc.uniform(step, like=x))))",
     "hardshrink": "oc.where(oc.abs(x) > 0.5, x, 0)",
@@ -323,7 +343,7 @@ OF_NN = {
     "linear_cross_entropy": "nn.cross_entropy(nn.linear(...)(x), ids)",
     "local_response_norm": "nn.group_norm, which has replaced it",
     "logsigmoid": "nn.log_sigmoid(x)",
-    "lp_pool2d": "nn.avg_pool2d of x ** p",
+    "mae": "nn.l1",
     "margin_ranking_loss": "nn.hinge",
     "max_pool2d_with_indices": "nn.max_pool2d(return_indices=True)",
     "max_unpool2d": "nn.max_unpool",
@@ -333,11 +353,15 @@ OF_NN = {
     "multilabel_soft_margin_loss": "nn.bce_with_logits",
     "normalize": "x / oc.norm(x, keep=True)",
     "one_hot": "oc.one_hot",
+    "pack_padded_sequence": "lengths= of a call of nn.lstm, nn.gru or nn.rnn",
+    "pad_packed_sequence": "nothing, results are 0 after lengths=",
     "pairwise_distance": "oc.norm(a - b)",
     "parameter": "oc.param",
     "pdist": "oc.norm(x[:, None] - x[None])",
     "poisson_nll_loss": "oc.exp(log_rate) - target * log_rate",
+    "precision": "nn.f1, or nn.confusion_matrix",
     "prelu": 'oc.where(x > 0, x, a * x), with a = oc.param("a", 0.25)',
+    "recall": "nn.f1, or nn.confusion_matrix",
     "relu": "oc.relu",
     "rrelu": "nn.leaky_relu",
     "scaled_dot_product_attention": "nn.dot_product_attention",
@@ -345,6 +369,7 @@ OF_NN = {
     "softmin": "nn.softmax()(-x)",
     "softshrink": "oc.sign(x) * oc.relu(oc.abs(x) - 0.5)",
     "softsign": "x / (1 + oc.abs(x))",
+    "summary": "block.summary(x)",
     "tanh": "oc.tanh",
     "tanhshrink": "x - oc.tanh(x)",
     "threshold": "oc.where",
@@ -356,6 +381,7 @@ OF_NN = {
 """Of the blocks."""
 
 OF_TRAIN = {
+    "PolynomialLR": "lr=lambda step: 0.1 * (1 - oc.minimum(step / total, 1)) ** power",
     "ASGD": "swa= of an optimizer",
     "Adafactor": "train.adamw, or train.lion, which keeps half as much",
     "Adamax": "train.adam",
@@ -364,26 +390,37 @@ OF_TRAIN = {
     "ConstantLR": "train.constant",
     "CosineAnnealingLR": "train.cosine",
     "CosineAnnealingWarmRestarts": "lr=lambda step: train.cosine(0.1, total)(step % total)",
-    "CyclicLR": "lr= of a function of the step",
+    "CyclicLR": "lr=lambda step: low + (high - low) * oc.abs((step / half + 1) % 2 - 1)",
     "DataLoader": "train.batches",
+    "Dataset": "arrays, or a function with yield, which train.batches takes",
+    "EMA": "ema= of an optimizer",
     "ExponentialLR": "train.exponential",
     "GradScaler": "nothing, bfloat16 needs no scale",
     "LBFGS": "train.adam, or scipy.optimize with f.value_and_grad",
     "LambdaLR": "lr= of a function of the step",
     "LinearLR": "train.linear",
-    "MultiStepLR": "lr= of a function of the step",
+    "MultiStepLR": "lr=lambda step: 0.1 * oc.where(step < 30, 1.0, oc.where(step < 80, 0.1, 0.01))",
     "MultiplicativeLR": "train.exponential, or lr= of a function of the step",
     "OneCycleLR": "train.one_cycle",
-    "PolynomialLR": "lr= of a function of the step",
     "ReduceLROnPlateau": "train.plateau",
     "SequentialLR": "lr=lambda step: oc.where(step < 100, warm(step), train.cosine(0.1, 900)(step - 100))",
     "SparseAdam": "train.adam",
     "StepLR": "train.step",
     "SummaryWriter": "train.tensorboard",
+    "TensorDataset": "a tuple or dictionary of arrays, which train.batches takes",
     "Trainer": "train.fit",
+    "accumulate": "accumulate= of an optimizer",
+    "augment": "augment= of train.batches",
+    "autocast": "with oc.precision(oc.float32, compute=oc.bfloat16)",
+    "evaluate": "an oc.function without optimizer.step, as evaluate= of train.fit",
+    "freeze": "block.freeze()",
     "load": "ctx.load, or train.Checkpoints",
     "lr_scheduler": "train.cosine, train.step and others, as lr=",
+    "random_split": "parts of the arrays: x[:n] and x[n:]",
     "save": "ctx.save, or train.Checkpoints",
     "swa_utils": "swa= and ema= of an optimizer",
+    "train_test_split": "parts of the arrays: x[:n] and x[n:]",
+    "validate": "an oc.function without optimizer.step, as evaluate= of train.fit",
+    "warmup": "train.warmup_cosine, or lr= of a function of the step",
 }
 """Of what trains."""

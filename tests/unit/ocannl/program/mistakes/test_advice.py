@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl import nn
-from ocannl.program.mistakes.other_names import OF_NN
+from ocannl import nn, train
+from ocannl.program.mistakes.other_names import OF_NN, OF_TRAIN
 
 RNG = np.random.default_rng(1)
 GIVEN: Mapping[str, Any] = {name: RNG.normal(size=(6, 5)) for name in ("x", "y", "a", "b")}
@@ -62,3 +62,29 @@ def test_formulas_against_pytorch():
             if grad is not None:
                 # PyTorch's gradient of a hardsigmoid is 1/6 in f32.
                 np.testing.assert_allclose(found, grad, rtol=1e-7, atol=1e-13, err_msg=f"{name} {label}")
+
+
+# By the name that has the advice: PyTorch's scheduler of an optimizer whose rate is 0.1.
+SCHEDULES: Mapping[str, Callable[[Any, Any], Any]] = {
+    "CosineAnnealingWarmRestarts": lambda L, o: L.CosineAnnealingWarmRestarts(o, 40),
+    "CyclicLR": lambda L, o: L.CyclicLR(o, 0.01, 0.1, step_size_up=15, cycle_momentum=False),
+    "MultiStepLR": lambda L, o: L.MultiStepLR(o, [30, 80]),
+    "PolynomialLR": lambda L, o: L.PolynomialLR(o, 40, 2),
+}
+SETTINGS = {"low": 0.01, "high": 0.1, "half": 15, "total": 40, "power": 2}
+
+
+def test_schedules_against_pytorch():
+    torch = pytest.importorskip("torch")
+    steps = oc.data(np.arange(120.0), axes="b")
+    ctx = oc.Context.cpu(threads=1)
+    for name, make in SCHEDULES.items():
+        optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+        scheduler, wanted = make(torch.optim.lr_scheduler, optimizer), list[float]()
+        for _ in range(120):
+            wanted.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        rate = eval(OF_TRAIN[name].removeprefix("lr="), {"oc": oc, "train": train, **SETTINGS})
+        # In f64, as with the parameters of an optimizer.
+        np.testing.assert_allclose(ctx[rate(steps) + 0 * steps], wanted, rtol=1e-12, atol=1e-15, err_msg=name)

@@ -21,6 +21,7 @@ from ocannl.program.mistakes.argument_types import fits
 from ocannl.program.mistakes.other_functions import FUNCTIONS
 from ocannl.program.mistakes.other_names import (
     OF_BLOCKS,
+    OF_FUNCTIONS,
     OF_INIT,
     OF_NN,
     OF_OPTIMIZERS,
@@ -47,6 +48,8 @@ NONE: Any = None
 TWO: Any = np.int64(2)
 DIFF: Any = oc.diff
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
+    (lambda ctx, x: ANY.node("n", 0), "node: given without a name is only label. Its arguments are label, "),
+    (lambda ctx, x: train.batches(x, 2, 3), "given without a name are only arrays, size. Its arguments are"),
     (
         lambda ctx, x: DIFF(x),
         "diff: it compares runs; the differences of neighbours are t[..., 1:] - t[..., :-1]",
@@ -214,6 +217,12 @@ NAMES: list[tuple[Any, str, str]] = [
     (train.adam(), "param_groups", "in its place: groups="),
     (train.adam(), "stepp", "did you mean 'step'?"),
     (train.cosine(0.1, 10), "get_last_lr", "in its place: schedule(step).item()"),
+    (oc.function(lambda x: x), "why", "in its place: f.lower(x, y).compile().why(...)"),
+    (oc.function(lambda x: x), "vew", "did you mean 'view'?"),
+    (train, "random_split", "in its place: parts of the arrays: x[:n] and x[n:]"),
+    (train, "multistep", "in its place: lr=lambda step: 0.1 * oc.where(step < 30, "),
+    (nn, "pack_padded_sequence", "in its place: lengths= of a call of nn.lstm"),
+    (oc, "onnx", "in its place: oc.export"),
     (nn.linear(out_dim=1), "cuda", "in place of `cuda`: nothing, memory is that of a context"),
     (oc.config, "treads", "has no attribute 'treads'"),
 ]
@@ -231,7 +240,7 @@ def test_a_name_is_suggested_once():
 def test_what_is_named_in_place_of_others_is_there():
     """And no name has a place that is there itself."""
     tables = {oc: FUNCTIONS, oc.init: OF_INIT, nn: OF_NN, train: OF_TRAIN}
-    objects = (OF_TENSORS, OF_BLOCKS, OF_OPTIMIZERS, OF_SCHEDULES)
+    objects = (OF_TENSORS, OF_BLOCKS, OF_FUNCTIONS, OF_OPTIMIZERS, OF_SCHEDULES)
     places = [place for table in (*tables.values(), *objects) for place in table.values()]
     owners = {"oc": oc, "nn": nn, "train": train}
     found = {pair for place in places for pair in re.findall(r"\b(oc|nn|train)\.(\w+)", place)}
