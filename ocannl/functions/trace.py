@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,8 +82,11 @@ def trace(
                 errors.append((guess, error))
     ids = axes_of_integers(signature, axes)
     if ids not in guesses:
-        with suppress(ShapeError):
+        try:
             found = _traced(function, signature, {**axes, **ids}, name, memory)
+        except ShapeError as error:
+            errors.append((ids, error))
+        else:
             if _are_ids(found, ids):
                 return found
     raise _misfit(errors)

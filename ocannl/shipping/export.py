@@ -112,7 +112,8 @@ def _routine(program: object) -> tuple[Routine, Call | None]:
         return _routine(program.last_lowered())
     if isinstance(program, Lowered):
         return program.compile(), _call(program)
-    raise ArgumentError(f"a routine or a function is exported, found {type(program).__name__}")
+    way = "; oc.function of it is one, once called" if callable(program) else ""
+    raise ArgumentError(f"a routine or a function is exported, found {type(program).__name__}{way}")
 
 
 def _call(function: Lowered) -> Call:

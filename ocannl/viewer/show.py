@@ -36,8 +36,9 @@ def view(program: Viewable, path: str | os.PathLike[str] | None = None) -> Path:
     Returns the path of the file. Raises `OcannlError` where it cannot be written, and what compiling raises.
     """
     if not isinstance(program, Viewable):
+        way = "; oc.function of it is one, once called" if callable(program) else ""
         message = f"a tensor, code, a routine or a function is viewed, found {type(program).__name__}"
-        raise ArgumentError(message)
+        raise ArgumentError(message + way)
     return program.view(path)
 
 

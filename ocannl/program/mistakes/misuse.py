@@ -58,6 +58,9 @@ ELSEWHERE = {
     "tgt_mask": ("mask",),
     "T_max": ("total",),
     "eta_min": ("minimum",),
+    "batch_size": ("size",),
+    "hidden_dim": ("hid_dim",),
+    "num_layers": ("layers",),
     "lr": ("learning_rate",),
     "betas": ("beta1",),
 }
@@ -169,13 +172,16 @@ def misfit(
             )
         why = "all arguments are given by name."
     elif str(error) == "too many positional arguments" and (first := _in_order(signature, taken)):
+        if first[0] in GIVEN_FIRST:
+            return f"{called}: {GIVEN_FIRST[first[0]]}"
         why = f"given without a name {'is' if len(first) == 1 else 'are'} only {', '.join(first)}."
     return f"{called}: {why} Its arguments are {', '.join(taken) or 'none'}"
 
 
 def _in_order(signature: inspect.Signature, taken: Sequence[str]) -> list[str]:
     """The arguments that may be given by their place, where others may not."""
-    found = [name for name in taken if signature.parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+    named = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
+    found = [name for name in taken if signature.parameters[name].kind not in named]
     return found if len(found) < len(taken) else []
 
 

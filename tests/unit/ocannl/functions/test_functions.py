@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections import defaultdict
@@ -325,6 +326,13 @@ class TestSignatures:
         loss = oc.function(lambda x, y: nn.cross_entropy(head(embed(x)), y[..., :1]), ctx=ctx)
         with pytest.raises(oc.ShapeError, match=r"(?s)batch axes only.*nor do shapes fit with axes="):
             loss(np.zeros((4, 8), int), np.zeros((4, 8), int))
+
+    def test_labels_for_another_number_of_rows(self, ctx: oc.Context):
+        """Told as such, beside that they are no row of each example."""
+        loss = oc.function(lambda x, y: nn.cross_entropy(x, y), ctx=ctx)
+        with pytest.raises(oc.ShapeError, match=r"nor do shapes fit with axes=\{'y': 'b'\}") as caught:
+            loss(np.zeros((6, 3)), np.zeros(4, int))
+        assert re.search(r"size 6 in `x`, 4 in `y`|size 4 in `y`, 6 in `x`", str(caught.value))
 
     def test_one_number_for_each_row_is_in_a_batch_axis_where_nothing_else_fits(self, ctx: oc.Context):
         """Targets of a regression; users, films and their ratings."""

@@ -247,6 +247,9 @@ class TestErrors:
         wrong = 3
         with pytest.raises(oc.ArgumentError, match="a routine or a function is exported, found int"):
             oc.export(wrong, tmp_path / "step.o")
+        wrong = nn.linear(out_dim=1)
+        with pytest.raises(oc.ArgumentError, match=r"found Block; oc\.function of it is one"):
+            oc.export(wrong, tmp_path / "step.o")
         with pytest.raises(oc.OcannlError, match="cannot write"):
             oc.export(step, tmp_path / "none" / "step.o")
 

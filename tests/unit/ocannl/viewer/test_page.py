@@ -226,6 +226,8 @@ def test_what_cannot_be_viewed(tmp_path: Path):
     t = oc.data(np.ones(3, np.float32))
     with pytest.raises(oc.ArgumentError, match=r"a routine or a function is viewed, found ndarray"):
         oc.view(np.ones(3), tmp_path / "x.html")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(oc.ArgumentError, match=r"found Block; oc\.function of it is one"):
+        oc.view(nn.linear(out_dim=1), tmp_path / "x.html")  # pyright: ignore[reportArgumentType]
     with pytest.raises(OcannlError, match="cannot write the page"):
         oc.view(t * 2, tmp_path / "none" / "x.html")
     with pytest.raises(OcannlError, match="cannot write the page"):

@@ -33,6 +33,7 @@ from ocannl.runtime.cuda.driver import CudaError
 from ocannl.runtime.cuda.nccl import NcclError
 
 ANY: Any = oc
+ANY_TRAIN: Any = train
 ANY_TYPE: Any = np.int8
 IDS: Any = np.arange(2)
 NN: Any = nn
@@ -49,7 +50,15 @@ TWO: Any = np.int64(2)
 DIFF: Any = oc.diff
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.node("n", 0), "node: given without a name is only label. Its arguments are label, "),
-    (lambda ctx, x: train.batches(x, 2, 3), "given without a name are only arrays, size. Its arguments are"),
+    (
+        lambda ctx, x: ANY_TRAIN.adam(BLOCK, 1e-3),
+        "adam: Parameters are given to no optimizer: step(loss) trains",
+    ),
+    (lambda ctx, x: ANY_TRAIN.batches(x, batch_size=3), "no argument `batch_size`; did you mean `size`?"),
+    (
+        lambda ctx, x: ANY_TRAIN.batches(x, 2, 3),
+        "given without a name are only arrays, size. Its arguments are",
+    ),
     (
         lambda ctx, x: DIFF(x),
         "diff: it compares runs; the differences of neighbours are t[..., 1:] - t[..., :-1]",
