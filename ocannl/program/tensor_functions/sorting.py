@@ -1,27 +1,28 @@
-"""Sorting along one axis: by counting ranks where it is short, else by Batcher's bitonic network."""
+"""Sorting along one axis: by counting ranks where it is short, by selection where few
+elements are asked for, else by Batcher's bitonic network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import f32, i32
-
-from ocannl.dialects.scalar.accumulation import neutral_number
-from ocannl.dialects.scalar.precisions import BOOL, is_float
-from ocannl.dialects.scalar.small_floats import small_format
+from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.expressions import apply, convert, positions
+from ocannl.program.expressions import apply, positions
 from ocannl.program.tensor import Tensor, TensorLike
 from ocannl.program.tensor_functions.along_axis import Along, along_axis
 from ocannl.program.tensor_functions.einsums import concat
+from ocannl.program.tensor_functions.selection import selected
+from ocannl.program.tensor_functions.sort_keys import SortKeys, last_of, position_of
 from ocannl.program.types.final_types import element_now
 from ocannl.program.values import Value
 
 SHORT = 32
 """Up to so many elements are ordered by counting for each one those before it."""
+FEW = 8
+"""Up to so many elements are found one after the other."""
 WHERE = App("where", (Arg(0), Arg(1), Arg(2)))
 
 
@@ -56,6 +57,8 @@ def topk(t: TensorLike, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 def _order(along: Along, count: int, descending: bool) -> Value:
     """The positions of the first elements in order, along an axis."""
+    if count <= min(FEW, along.size // 4):
+        return selected(along, count, descending)
     if along.size <= SHORT:
         return _at_ranks(along, count, descending)
     return Network.of(along, descending).first(count)
@@ -114,23 +117,11 @@ class Network:
 
     @staticmethod
     def of(along: Along, descending: bool) -> Network:
-        """Runs of single elements: those of an axis, and others that come last. NaN has the key of these, and
-        a number above the positions of all keys.
-        """
+        """Runs of single elements: those of an axis, and others that come last, as NaN does."""
         size = 2 ** (along.size - 1).bit_length()
-        last = "max" if descending else "min"
-        element = element_now(along.value)
-        if small_format(element) is not None or element == BOOL:
-            element = f32 if is_float(element) else i32
-        keys, numbers = convert(along.value, element), positions(Dim(along.size))
-        is_nan, logic = App("ne", (Arg(0), Arg(0))), f"{along.slot}; {along.name}, => {along.slot}"
-        behind = App("where", (is_nan, App("add", (Arg(1), Const(size))), Arg(1)))
-        numbers = apply(behind if is_float(element) else Arg(1), [keys, numbers], logic=logic)
-        if is_float(element):
-            is_last = App("where", (is_nan, Const(neutral_number(last, element)), Arg(0)))
-            keys = apply(is_last, [keys], logic=".")
+        keys, numbers = SortKeys.of(along, descending, size)
         added = size - along.size
-        keys = replace(along, value=keys).extended(added, last).value
+        keys = replace(along, value=keys).extended(added, last_of(descending)).value
         numbers = replace(along, value=numbers).extended(added, "min").value
         return Network(along, keys, numbers, 0, size, descending)
 
@@ -150,10 +141,8 @@ class Network:
             found = found.paired().merged()
         while found.runs > 1:
             found = found.paired().kept().merged()
-        x, size = Arg(0), Const(self.runs)
-        position = App("where", (App("lt", (x, size)), x, App("sub", (x, size))))
         logic = f"{found.slot(*found.axes)} => {found.slot('&'.join(reversed(found.axes)))}"
-        ordered = apply(position, [found.numbers], logic=logic)
+        ordered = position_of(found.numbers, self.runs, logic)
         return replace(self.along, value=ordered, size=2**bits).first(count, "add")
 
     def paired(self) -> Network:

@@ -111,6 +111,7 @@ def ties(dtype: type) -> Array:
 def networks(monkeypatch: pytest.MonkeyPatch):
     """Few elements are ordered as many are, which compiles sooner."""
     monkeypatch.setattr(sorting, "SHORT", 4)
+    monkeypatch.setattr(sorting, "FEW", 0)
 
 
 @pytest.mark.usefixtures("networks")
@@ -145,6 +146,27 @@ def test_the_greatest_of_many(k: int):
     gradient = np.zeros_like(array)
     np.put_along_axis(gradient, wanted, np.broadcast_to(weights, wanted.shape), 1)
     np.testing.assert_array_equal(CTX[found], gradient)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8])
+def test_few_elements_are_selected_in_order(dtype: type, axis: int):
+    """Equal ones by their positions, infinity before NaN, and more NaN than one."""
+    array = ties(dtype) if axis else ties(dtype).T.copy()
+    wide = array.astype(np.float64)
+    wanted = np.argsort(-wide, axis, kind="stable")
+    wanted = wanted[:, :3] if axis else wanted[:3]
+    values, ids = oc.topk(oc.data(array, label="x"), 3, axis)
+    CTX.compile(oc.forward(ids) + oc.forward(values))()
+    np.testing.assert_array_equal(CTX[ids], wanted)
+    np.testing.assert_array_equal(CTX[values], np.take_along_axis(array, wanted, axis))
+
+
+def test_few_elements_take_two_passes_each():
+    """Not as many as the elements in order have bits."""
+    order = oc.topk(oc.data(np.zeros((4, 1024), np.float32)), 2)[1]
+    steps = CTX.compile(order.forward).step_seconds(1)
+    assert sum(flops(step) for step in steps if isinstance(step, NestOp | GroupOp)) < 4 * 1024 * 40
 
 
 def test_long_axes_take_no_comparison_of_all_pairs():
