@@ -24,7 +24,7 @@ from ocannl.lowering.kernels.registers import (
 from ocannl.lowering.kernels_to_llvm.swizzle import Swizzle
 from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.indices import from_i64, linear_value
+from ocannl.lowering.llvm.indices import from_index, linear_value
 from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import ElementAccess, Found
 from ocannl.lowering.llvm.operations import emit_operation
@@ -93,7 +93,7 @@ class ThreadValues:
         names: list[str] = []
         for point in self.points(self.over[op.result]):
             number = self.b.emit(f"add i64 {total}, {constant + self.offset(address, point)}")
-            names.append(from_i64(self.b, number, I64, type))
+            names.append(from_index(self.b, number, I64, type))
         self.define(op.result, names)
 
     def offset(self, address: Address, point: Point) -> int:

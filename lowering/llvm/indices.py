@@ -26,7 +26,10 @@ def linear_value(
     return total, constant, depth
 
 
-def from_i64(b: FunctionBuilder, number: str, type: ValueType, result: ValueType) -> str:
+def from_index(b: FunctionBuilder, number: str, type: ValueType, result: ValueType) -> str:
+    """An index, of 32 or 64 bits, as a number of another type."""
     if result.is_float:
         return b.emit(f"sitofp {type.text} {number} to {result.text}")
-    return number if result.bytes == 8 else b.emit(f"trunc {type.text} {number} to {result.text}")
+    if result.bytes == type.bytes:
+        return number
+    return b.emit(f"{'trunc' if result.bytes < type.bytes else 'sext'} {type.text} {number} to {result.text}")

@@ -45,7 +45,8 @@ class ValueType:
         return self.code[0] != "i"
 
 
-I64, BYTE, BIT = ValueType("i64", "i64", 8), ValueType("i8", "i8", 1), ValueType("i1", "i1", 1)
+I64, I32 = ValueType("i64", "i64", 8), ValueType("i32", "i32", 4)
+BYTE, BIT = ValueType("i8", "i8", 1), ValueType("i1", "i1", 1)
 
 
 @cache

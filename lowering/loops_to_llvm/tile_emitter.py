@@ -12,14 +12,15 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import POSITION
 from ocannl.dialects.index.memref import loaded_type, memref_shape
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.llvm.builder import Position
-from ocannl.lowering.llvm.indices import from_i64, linear_value
+from ocannl.lowering.llvm.indices import from_index, linear_value
 from ocannl.lowering.llvm.instructions import emit_position, select
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
-from ocannl.lowering.llvm.types import BIT, BYTE, I64, ValueType, literal, value_type, vector
+from ocannl.lowering.llvm.types import BIT, BYTE, I32, I64, ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.blocks_ahead import blocks_ahead
 from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.lowering.loops_to_llvm.panels_ahead import panels_ahead
@@ -289,18 +290,22 @@ class TileEmitter(ABC):
         row_stride = self.rows_apart * address.stride(self.row_variable)
         lane_stride = address.stride(self.lane_variable)
         width = self.lanes.width if lane_stride and self.lanes.width > 1 else 0
-        type = vector(I64, width)
+        is_short = width and has_few_bits(op)
+        type = vector(I32 if is_short else I64, width)
         result = vector(value_type(op.result.type), width)
+        if is_short and total != "0":
+            total = self.b.emit_at(depth, f"trunc i64 {total} to i32")
         rows: list[str] = []
         for row in range(self.height if row_stride else 1):
             first = constant + row * row_stride
             if width:
-                base = self.b.splat(total, I64, width, depth)
-                steps = ", ".join([f"i64 {first + lane * lane_stride}" for lane in range(width)])
+                element = vector(type, 0)
+                base = self.b.splat(total, element, width, depth)
+                steps = ", ".join([f"{element.text} {first + lane * lane_stride}" for lane in range(width)])
                 number = self.b.emit(f"add {type.text} {base}, <{steps}>")
             else:
                 number = self.b.emit(f"add i64 {total}, {first}")
-            rows.append(from_i64(self.b, number, type, result))
+            rows.append(from_index(self.b, number, type, result))
         return Tile(rows, result, self.b.depth)
 
     def position(self, op: PositionOp) -> None:
@@ -311,6 +316,14 @@ class TileEmitter(ABC):
         depth = self.b.depth
         self.values[op.position] = Tile([position for position, _ in found], wide, depth)
         self.values[op.inside] = Tile([inside for _, inside in found], vector(BIT, wide.width), depth)
+
+
+def has_few_bits(op: IndexOp) -> bool:
+    """Whether an index surely is one of 32 bits, also in lanes that stand for no point: vectors have more of
+    these, and processors without AVX-512 convert only these to floats.
+    """
+    extremes = op.index.extremes(scope_sizes(op))
+    return extremes is not None and max(map(abs, extremes)) < 2**30
 
 
 def is_foreseen(condition: SSAValue) -> bool:
