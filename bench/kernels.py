@@ -176,6 +176,9 @@ MOVED: dict[str, tuple[int, int, Callable[[Shape], Shape]]] = {
     "batch_norm": (2, 5, same),
     "cross_entropy": (1, 2, lambda sizes: (1,)),
     "transpose": (2, 4, lambda sizes: sizes[::-1]),
+    "remainder": (3, 5, same),
+    "cumsum": (2, 4, same),
+    "tril": (2, 4, same),
 }
 SIZES = [
     *(f"{n}x{n}x{n}" for n in (128, 256, 512, 1024, 2048)),

@@ -36,6 +36,9 @@ BLOCKS: dict[str, Callable[..., Any]] = {
     "batch_norm": lambda x, other, ids, gain, offset: norm(x, gain, offset, 0),
     "cross_entropy": lambda x, other, ids, *_: cross_entropy(x, ids),
     "transpose": lambda x, *_: x.T,
+    "remainder": lambda x, other, *_: x % other,
+    "cumsum": lambda x, *_: x.cumsum(-1),
+    "tril": lambda x, *_: jnp.tril(x),
     "convolution": lambda x, other, *_: convolution(other, x),
 }
 

@@ -37,6 +37,9 @@ BLOCKS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "layer_norm": lambda x, other: layer_norm(x),
     "rms_norm": lambda x, other: rms_norm(x),
     "transpose": lambda x, other: np.ascontiguousarray(x.T),
+    "remainder": lambda x, other: np.remainder(x, other),
+    "cumsum": lambda x, other: x.cumsum(-1),
+    "tril": lambda x, other: np.tril(x),
     "product": np.matmul,
 }
 

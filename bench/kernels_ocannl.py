@@ -24,6 +24,9 @@ BLOCKS: dict[str, Callable[[oc.Tensor, oc.Tensor, oc.Tensor], oc.Tensor]] = {
     "batch_norm": lambda x, other, ids: nn.batch_norm1d()(x, train_step=1),
     "cross_entropy": lambda x, other, ids: nn.cross_entropy(x, ids),
     "transpose": lambda x, other, ids: oc.einsum("b | o => o | b", x),
+    "remainder": lambda x, other, ids: x % other,
+    "cumsum": lambda x, other, ids: oc.cumsum(x),
+    "tril": lambda x, other, ids: oc.tril(x),
     "convolution": lambda x, other, ids: oc.einsum(CONVOLUTION, x, other, use_padding=True),
 }
 

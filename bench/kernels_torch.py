@@ -27,6 +27,9 @@ def blocks(other: Tensor, ids: Tensor, gain: Tensor, offset: Tensor) -> dict[str
         "batch_norm": lambda x: functional.batch_norm(x, None, None, gain, offset, training=True),
         "cross_entropy": lambda x: functional.cross_entropy(x, ids),
         "transpose": lambda x: x.T.contiguous(),
+        "remainder": lambda x: torch.remainder(x, other),
+        "cumsum": lambda x: x.cumsum(-1),
+        "tril": torch.tril,
         "convolution": lambda x: functional.conv2d(x, other, padding="same"),
         "product": lambda x: torch.matmul(x, other),
     }
