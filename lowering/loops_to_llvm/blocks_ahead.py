@@ -20,9 +20,9 @@ from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.rows_ahead import array_bytes
 from ocannl.lowering.placement import Level, Placement
 from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.costs.far_arrays import array_bytes
 from ocannl.passes.analysis.nests import operations
 
 # An operand of fewer bytes is near enough.

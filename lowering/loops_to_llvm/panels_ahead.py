@@ -15,10 +15,10 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.lowering.loops_to_llvm.rows_ahead import array_bytes
 from ocannl.lowering.loops_to_llvm.tile import strip_start
 from ocannl.lowering.placement import Placement, Reduction
 from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.costs.far_arrays import array_bytes
 
 # An operand of fewer bytes stays in the second-level cache.
 FAR = 2**19

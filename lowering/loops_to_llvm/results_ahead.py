@@ -14,8 +14,8 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.lowering.loops_to_llvm.rows_ahead import array_bytes
 from ocannl.lowering.placement import Placement
+from ocannl.passes.analysis.costs.far_arrays import array_bytes
 
 # The points of a sum in whose time cells come from beyond the caches, and the bytes of an array that may be
 # there.

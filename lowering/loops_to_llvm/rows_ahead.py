@@ -6,25 +6,21 @@ prefetcher to run ahead of them; where they are apart, each goes on in the next 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
-from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
-from ocannl.dialects.loops import FuncOp, LoadOp
+from ocannl.dialects.index.memref import element_bytes, element_type
+from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.placement import Placement
 from ocannl.passes.analysis.costs.cache_lines import LINE
-from ocannl.passes.analysis.nests import declaration, nodes
+from ocannl.passes.analysis.costs.far_arrays import FAR, array_bytes, is_far
 from ocannl.passes.analysis.patterns.word_products import DEPTH, WordFactor, word_product
 
-# Of arrays of fewer bytes the last cache is near enough, unless a routine is given as many in arrays of at
-# least PART.
-FAR, PART = 2**23, 2**18
 # The bytes that a stream of rows is prefetched ahead, at least, and those that neighbouring rows are; and
 # those of rows that are too short to be streams by themselves, between such of which many make none and such
 # that are long.
@@ -57,17 +53,20 @@ class Rows:
 
 def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows]:
     """The loads of large arrays whose rows are contiguous along the lanes of a reduction, and which each tile
-    reads anew: of a matrix that a product with a vector reads once.
+    reads anew: of a matrix that a product with a vector reads once. Of tiles of one row only words are
+    prefetched: the hardware runs ahead of others.
     """
-    if schedule.rows is None or schedule.lanes is None:
-        return {}
-    row, lane = schedule.rows[0], schedule.lanes[0]
     own = [level.variable for level in placement.levels if level.size > 1]
+    if schedule.lanes is None or not own:
+        return {}
+    row, lane = own[-1] if schedule.rows is None else schedule.rows[0], schedule.lanes[0]
     words = {factor.load: factor for factor in word_factors(placement)}
     found: dict[Operation, Rows] = {}
     cells: set[object] = set()
     for op, address in placement.addresses.items():
         if not isinstance(op, LoadOp) or op.positions or lane in own:
+            continue
+        if schedule.rows is None and op not in words:
             continue
         if address.stride(lane) != (DEPTH if op in words else 1):
             continue
@@ -127,27 +126,6 @@ def product_rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operati
             if is_row and fullest_set(2 * height, stride * element_bytes(op.node)) <= ROOM:
                 found[op] = NextRows(height * stride, last.variable)
     return found
-
-
-def is_far(op: LoadOp) -> bool:
-    """Whether a load is from an array that is not in the caches when a routine begins, by the bytes of the
-    arrays that it was given.
-    """
-    if array_bytes(op.node) < PART:
-        return False
-    total, func = 0, declaration(op.node).parent_op()
-    for node in nodes(func) if isinstance(func, FuncOp) else ():
-        if node.mode.data in ("virtual", "local"):
-            continue
-        size = array_bytes(node.result)
-        total += size if size >= PART else 0
-        if total >= FAR:
-            return True
-    return False
-
-
-def array_bytes(node: SSAValue) -> int:
-    return math.prod(memref_shape(node)) * element_bytes(node)
 
 
 def fullest_set(rows: int, stride: int) -> int:

@@ -62,3 +62,33 @@ def small_numbers(func: FuncOp, seed: int = 0) -> dict[str, NDArray[Any]]:
         lowest = 0 if array.dtype.kind == "u" else -8
         array[...] = rng.integers(lowest, 9, array.shape)
     return arrays
+
+
+def product_of_blocks(rows: int) -> str:
+    """A matrix of blocks of 32 bytes, each with a scale, times a vector of bytes."""
+    return f"""
+loops.func @product {{
+  %w = assign.node "w" on_device : memref<{rows}x64x32xi8>
+  %s = assign.node "s" on_device : memref<{rows}x64xf32>
+  %x = assign.node "x" on_device : memref<64x32xi8>
+  %y = assign.node "y" on_device : memref<{rows}xf32>
+  loops.nest "y" (o = {rows}) {{
+    %least = arith.constant -127 : i32
+    %total = loops.reduce add (k = 64, l = 8) : f32 {{
+      %sum = loops.reduce add (i = 4) : i32 {{
+        %wv = loops.load %w[o, k, i + 4*l]
+        %ww = arith.extsi %wv : i8 to i32
+        %xv = loops.load %x[k, i + 4*l]
+        %xw = arith.extsi %xv : i8 to i32
+        %xo = arith.maxsi %xw, %least : i32
+        %p = arith.muli %ww, %xo : i32
+        loops.yield %p
+      }}
+      %f = arith.sitofp %sum : i32 to f32
+      %sv = loops.load %s[o, k]
+      %v = arith.mulf %f, %sv : f32
+      loops.yield %v
+    }}
+    loops.store %total, %y[o]
+  }}
+}}"""

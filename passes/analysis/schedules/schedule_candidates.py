@@ -12,12 +12,15 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.costs.cost import length
+from ocannl.passes.analysis.costs.far_arrays import is_far
 from ocannl.passes.analysis.costs.live_values import most_live
 from ocannl.passes.analysis.costs.tile_cost import TileCost, chains, rows_that_stay
 from ocannl.passes.analysis.costs.tile_heights import MOST_OF_PRODUCT, best_height
 from ocannl.passes.analysis.fusion.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.patterns.sums import is_contraction
+from ocannl.passes.analysis.patterns.word_products import word_product
 from ocannl.passes.analysis.schedules.loop_order import MUCH_LESS, LoopOrder
 from ocannl.passes.analysis.schedules.nest_facts import ScopeFacts, computed_bytes, nest_facts
 from ocannl.passes.analysis.targets.target import TargetDescription
@@ -222,13 +225,25 @@ class Chooser:
         footprints = (self.loops.footprint(access, sizes.keys()) for access in self.dominant.accesses)
         return max(footprints, default=0) > self.target.l2_bytes
 
+    def reads_one_stream(self) -> bool:
+        """Whether the weights of a product with a vector are blocks of words, each with a scale, that come
+        from beyond the caches, and take several instructions: rows of a tile would save few loads beside
+        these, and memory is read the fastest in its order.
+        """
+        assert self.dominant is not None
+        has_much_work = not self.target.sums_words and self.target.vector_bytes < LINE
+        if not has_much_work or not self.streams() or len(self.reduced) == 1:
+            return False
+        products = [word_product(op) for op in self.nest.walk() if isinstance(op, ReduceOp)]
+        return any(is_far(factor.load) for product in products if product for factor in product.factors)
+
     def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
         """The variables and heights of tiles of accumulators for which there are registers, beside a vector
         of each operand.
         """
         lane_name, width = lanes
         vectors = max(1, width // self.elements)
-        if self.dominant is None or vectors > 2:
+        if self.dominant is None or vectors > 2 or (lane_name in self.reduced and self.reads_one_stream()):
             return
         assert isinstance(self.dominant.op, ReduceOp)
         is_reused = is_contraction(self.dominant.op)

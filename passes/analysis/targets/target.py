@@ -145,6 +145,11 @@ class TargetDescription:
             found |= {"pmaddwd", "pmaddubsw"} if "ssse3" in self.features else {"pmaddwd"}
         return frozenset(found)
 
+    @property
+    def sums_words(self) -> bool:
+        """Whether an instruction sums the products of words of four bytes."""
+        return not self.word_products.isdisjoint({"vpdpbusd", "sdot"})
+
 
 DEFAULT_TARGET = TargetDescription()
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.dot_products import small_numbers
+from support.dot_products import product_of_blocks, small_numbers
 from support.interpret_loops import run_func
 from support.nests import parse_module, run_compiled, the_func
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.lowering.loops_to_llvm import rows_ahead
 from ocannl.lowering.loops_to_llvm.module import loops_to_llvm
+from ocannl.passes.analysis.costs import far_arrays
 from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
@@ -109,14 +109,21 @@ def test_pairs_are_for_two_factors_of_bf16_along_the_sum():
 @pytest.mark.parametrize("rows", [48, 100, 101, 175])
 def test_rows_apart(rows: int, parallel: str, threads: int, monkeypatch: pytest.MonkeyPatch):
     """Whole tasks, a last one that is smaller, and rows that fill no tile."""
-    monkeypatch.setattr(rows_ahead, "FAR", 2**14)
-    monkeypatch.setattr(rows_ahead, "PART", 2**12)
+    monkeypatch.setattr(far_arrays, "FAR", 2**14)
+    monkeypatch.setattr(far_arrays, "PART", 2**12)
     schedule = f"schedule <order = (o), {parallel}rows = o : 8, lanes = k : 16>"
     text = product(rows, 300, schedule, ("f32", "f32"))
     module = planned(text)
     apart = 300 * (rows // 8 if not parallel else 3 if "24" in parallel else 2)
     assert f"i64 {7 * apart}" in loops_to_llvm(module, target=host())
     check(text, threads)
+
+
+@pytest.mark.parametrize("rows", [1024, 4096])
+def test_words_of_one_row_are_prefetched_where_they_are_far(rows: int):
+    schedule = "schedule <order = (o), lanes = l : 8>"
+    text = llvm(product_of_blocks(rows).replace(f"(o = {rows})", f"(o = {rows}) {schedule}"), "znver3")
+    assert ("call void @llvm.prefetch" in text) is (rows == 4096)
 
 
 def test_a_product_with_a_vector_has_few_tasks():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.dot_products import product_of_blocks
 from support.nests import parse_module, the_func
 
 from ocannl.dialects.loops.schedule import Schedule
@@ -196,3 +197,10 @@ loops.func @scaled {
     chooser = Chooser.of(nest, processor(cpu))
     assert chooser is not None
     assert {tile.rows for tile in chooser.candidates() if tile.lanes == ("l", 8)} == {None, ("i", height)}
+
+
+def test_blocks_of_bytes_are_read_in_the_order_of_memory_where_they_come_from_there():
+    far, near = product_of_blocks(4096), product_of_blocks(1024)
+    assert cheapest(far, "znver3") == Schedule(order=("o",), lanes=("l", 8))
+    for text, cpu in ((near, "znver3"), (far, "znver4"), (far, "x86-64-v4")):
+        assert cheapest(text, cpu).rows is not None
