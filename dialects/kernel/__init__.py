@@ -38,6 +38,8 @@ from ocannl.dialects.kernel.launch import BARRIER, LaunchOp, SharedOp, TogetherO
 from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import PointOp
+from ocannl.dialects.kernel.roles import RolesOp
+from ocannl.dialects.kernel.stages import AwaitOp, FillOp, ReleaseOp
 from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.loops.values import parse_array
 from ocannl.dialects.routine import check_no_arguments, parse_body
@@ -197,6 +199,7 @@ KERNEL = Dialect(
     [
         *(LaunchOp, SharedOp, OwnOp, ForOp, WhereOp, IfOp, PointOp),
         *(BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp, WaitProductsOp),
+        *(RolesOp, FillOp, AwaitOp, ReleaseOp),
     ],
     [BoundsAttr],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Threads of a warp, which run in lockstep.
 WARP = 32
+# Threads of a warpgroup, of four warps: those that multiply together, and take registers together.
+GROUP = 4 * WARP
 MOST_THREADS = 1024
 # Threads of a block, where nothing else decides: enough of them to hide the latency of memory.
 THREADS = 256
@@ -17,8 +19,13 @@ LAUNCH_CYCLES = 5000
 HALF_BYTES = 2
 # Registers of a multiprocessor, of 32 bits each.
 REGISTERS = 2**16
+# Those of a thread at most; how many a warpgroup takes or gives back at a time, and how many it may have.
+MOST_REGISTERS = 255
+REGISTERS_AT_A_TIME, LEAST_ROLE_REGISTERS, MOST_ROLE_REGISTERS = 8, 24, 240
 # The architecture with products of warpgroups; no other one runs its code.
 WARPGROUP_ARCH = "sm_90a"
+# The multiprocessors of a GPU of that architecture, an H100 or H200.
+WARPGROUP_PROCESSORS = 132
 # Shared memory that a block may have on all NVIDIA GPUs since sm_80, on some of them, and at most.
 PORTABLE_SHARED_BYTES = 99 * 2**10
 MOST_SHARED_BYTES = 227 * 2**10
@@ -40,3 +47,8 @@ VECTOR_BYTES = 16
 ASYNC_BYTES = (4, 8, VECTOR_BYTES)
 # Shared memory that a threadgroup may have on every GPU of Apple's.
 METAL_SHARED_BYTES = 32 * 2**10
+
+
+def registers_at_start(threads: int) -> int:
+    """Those of each thread of a block with so many that has a multiprocessor for itself."""
+    return min(MOST_REGISTERS, REGISTERS // threads) // REGISTERS_AT_A_TIME * REGISTERS_AT_A_TIME

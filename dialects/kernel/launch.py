@@ -31,6 +31,7 @@ from ocannl.dialects.index.memref import RING, SWIZZLED, element_bytes, is_ring,
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition, print_parts
 from ocannl.dialects.kernel.gpu import (
+    GROUP,
     MBARRIER_BYTES,
     MOST_SHARED_BYTES,
     MOST_THREADS,
@@ -55,6 +56,8 @@ POINT = "kernel.point"
 COPY = "kernel.copy"
 # The operation that declares an array of each thread.
 OWN = "kernel.own"
+# The operation whose bodies are those of different warps.
+ROLES = "kernel.roles"
 
 
 def check_values(space: Sequence[tuple[str, int]]) -> None:
@@ -93,8 +96,17 @@ class LaunchOp(StepOp):
 
     @property
     def threads(self) -> int:
-        """The threads of a block."""
+        """The threads of a block that its variables tell apart."""
         return math.prod(size for _, size in self.block.data)
+
+    @property
+    def has_roles(self) -> bool:
+        return any(op.name == ROLES for op in self.body.block.ops)
+
+    @property
+    def all_threads(self) -> int:
+        """Those, and the warpgroup that copies for them where threads have roles."""
+        return self.threads + GROUP * self.has_roles
 
     @property
     def blocks(self) -> int:
@@ -108,9 +120,12 @@ class LaunchOp(StepOp):
 
     @property
     def mbarriers(self) -> int:
-        """The barriers in memory by which a block waits for bulk copies: one for each array of a ring."""
+        """The barriers in memory by which a block waits for bulk copies: one for each array of a ring, and
+        another one for its release where threads have roles.
+        """
         rings = [op.operands[1] for op in self.body.walk() if op.name == COPY and "bulk" in op.properties]
-        return max((memref_shape(ring)[0] if is_ring(ring) else 1 for ring in rings), default=0)
+        arrays = max((memref_shape(ring)[0] if is_ring(ring) else 1 for ring in rings), default=0)
+        return arrays * (1 + self.has_roles)
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label)
@@ -141,8 +156,10 @@ class LaunchOp(StepOp):
         if len(set(names)) != len(names):
             raise VerifyException("an iteration variable is declared twice")
         check_values(spaces)
-        if self.threads > MOST_THREADS:
-            raise VerifyException(f"a block has at most {MOST_THREADS} threads, this one has {self.threads}")
+        if self.all_threads > MOST_THREADS:
+            raise VerifyException(
+                f"a block has at most {MOST_THREADS} threads, this one has {self.all_threads}"
+            )
         for op in self.body.block.ops:
             if isinstance(op, SharedOp):
                 op.verify()
@@ -266,7 +283,7 @@ class TogetherOp(OwnOperation):
     def verify_(self) -> None:
         if any(map(_is_if, scopes(self))):
             raise VerifyException(f"all threads of a block come here together, but not in `{IF}`")
-        divergent = {name for scope in scopes(self) for name in _thread_names(scope)}
+        divergent = {name for scope in scopes(self) for name in thread_names(scope)}
         for bound in scope_bounds(self):
             for name in bound.index.names:
                 if name in divergent:
@@ -319,7 +336,8 @@ def _turns(scope: Operation) -> tuple[str, ...]:
     return _variables(scope) if any(op.name == BARRIER for op in scope.regions[0].block.ops) else ()
 
 
-def _thread_names(scope: Operation) -> list[str]:
+def thread_names(scope: Operation) -> list[str]:
+    """The variables that are not the same in all threads of a kernel."""
     return [*scope.block.names, *scope.registers.names] if isinstance(scope, LaunchOp) else []
 
 
@@ -329,7 +347,7 @@ def check_slot(op: Operation, array: SSAValue, indices: Map) -> None:
     if launch is None or not is_ring(array):
         return
     for name in [name for index in indices[:1] for name in index.names]:
-        if name in _thread_names(launch) or name.startswith(POSITION):
+        if name in thread_names(launch) or name.startswith(POSITION):
             raise VerifyException(f"threads would use different arrays of a ring: `{indices[0]}`")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, Region
@@ -55,6 +56,20 @@ class Numbered:
         extremes = self.number.extremes(sizes)
         if extremes is not None and extremes[0] < 0:
             raise VerifyException(f"points are counted from 0 on, but `{self.number}` may be negative")
+
+
+def numbered(space: Space) -> Linear:
+    """The number of a point of a space, of which the last variable varies fastest."""
+    total = Linear()
+    for name, size in space:
+        total = total * size + Linear.var(name)
+    return total
+
+
+def points_of(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """The points of a space; the last variable varies fastest."""
+    for values in itertools.product(*map(range, sizes.values())):
+        yield dict(zip(sizes, values, strict=True))
 
 
 def parse_numbered(parser: Parser) -> Numbered:

@@ -71,7 +71,7 @@ class KernelCall:
         return KernelCall(
             kernel,
             launch.blocks,
-            launch.threads,
+            launch.all_threads,
             launch.shared_bytes,
             tuple(nodes),
             frozenset(op.node for op in launch.body.walk() if isinstance(op, StoreOp)),

@@ -11,7 +11,17 @@ from xdsl.ir import Block, Operation, SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.bounds import BoundsAttr
 from ocannl.dialects.index.linear import MapAttr
-from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, WaitOp
+from ocannl.dialects.kernel import (
+    AwaitOp,
+    BarrierOp,
+    CombineOp,
+    CommitOp,
+    CopyOp,
+    FillOp,
+    ReleaseOp,
+    RolesOp,
+    WaitOp,
+)
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
@@ -19,7 +29,8 @@ from ocannl.dialects.loops import ReduceOp, YieldOp
 
 Variables = tuple[str, ...]
 Point = Mapping[str, int]
-TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp, MmaOp, WaitProductsOp)
+OF_STAGES = (RolesOp, FillOp, AwaitOp, ReleaseOp)
+TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp, MmaOp, WaitProductsOp, *OF_STAGES)
 
 
 def key(over: Variables, point: Point) -> tuple[int, ...]:

@@ -21,12 +21,13 @@ from ocannl.lowering.llvm.memory import ElementAccess, Found, Layout
 from ocannl.lowering.llvm.range_check import OUTSIDE, VIOLATION
 from ocannl.lowering.llvm.types import ValueType, vector
 
-RACE, EARLY, IN_FLIGHT = 2, 3, 4
+RACE, EARLY, IN_FLIGHT, LATE = 2, 3, 4, 5
 WRONGS = {
     OUTSIDE: "is outside at",
     RACE: "races with another thread for",
     EARLY: "does not wait for the copy of",
     IN_FLIGHT: "overwrites, for a product in flight,",
+    LATE: "reads, of a stage that it has released,",
 }
 READ, WRITE, WRITE_LATER, READ_LATER = 0, 1, 2, 3
 
@@ -223,6 +224,7 @@ class CheckedAccess(ElementAccess):
     Attributes:
         arguments: those of `@check` about the array: its address, the size of an element, how many
             there are, its cells, and since when accesses count.
+        check: the function that checks an access; `read` and `write` are what it is told of these.
     """
 
     def __init__(
@@ -240,7 +242,7 @@ class CheckedAccess(ElementAccess):
     ) -> None:
         super().__init__(b, pointer, address, positions, type, found, layout)
         self.arguments, self.text, self.thread = arguments, text, thread
-        self.read, self.write = READ, WRITE
+        self.check, self.read, self.write = "@check", READ, WRITE
 
     def load(self, offset: int) -> str:
         pointer = self.checked(offset, self.read)
@@ -269,6 +271,6 @@ class CheckedAccess(ElementAccess):
 
     def checked(self, offset: int, what: int) -> str:
         return self.b.emit(
-            f"call ptr @check(ptr {self.at(offset)}, {self.arguments}, ptr {self.text}, "
+            f"call ptr {self.check}(ptr {self.at(offset)}, {self.arguments}, ptr {self.text}, "
             f"i64 {self.thread}, i64 {what})"
         )

@@ -16,11 +16,15 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.kernel import (
+    AwaitOp,
     BarrierOp,
     CombineOp,
     CommitOp,
     CopyOp,
+    FillOp,
     ForOp,
+    ReleaseOp,
+    RolesOp,
     WaitOp,
     WhereOp,
     block_reduction,
@@ -30,19 +34,22 @@ from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp, async_sum
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import PointOp
+from ocannl.dialects.kernel.protocol import way_to
 from ocannl.dialects.loops import LoadOp, ReduceOp, YieldOp
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, READ, READ_LATER, WRITE_LATER, CheckedAccess
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
+from ocannl.lowering.kernels_to_llvm.stage_checks import STAGE_HELPERS
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
 from ocannl.lowering.kernels_to_llvm.thread_values import layout_of
 from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.accumulators import combine, neutral
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.memory import ElementAccess, Found
 from ocannl.lowering.llvm.range_check import RECORD, text_constant
-from ocannl.lowering.llvm.types import ValueType, value_type
+from ocannl.lowering.llvm.types import I64, ValueType, value_type
 
 # The variable in addresses that stands for the thread whose array is meant.
 THREAD = "thread$"
@@ -89,6 +96,10 @@ class EmulatedKernel(ThreadEmitter):
         self.sums_of_groups = {async_sum(op) for op in products}
         self.read_later = {operand.owner for op in products for operand in op.operands}
         self.reading = READ
+        self.roles = next((op for op in launch.body.block.ops if isinstance(op, RolesOp)), None)
+        self.rings: set[SSAValue] = set() if self.roles is None else set(self.roles.rings)
+        # How many stages are filled.
+        self.filled = ""
 
     def emit(self) -> None:
         self.b.lines.append(self.allocations)
@@ -145,6 +156,14 @@ class EmulatedKernel(ThreadEmitter):
                     self.mark(f"call void @wait(i64 {op.pending.data})")
                 case WaitProductsOp():
                     self.mark(f"call void @wait_products(i64 {op.pending.data})")
+                case RolesOp():
+                    self.take_turns(op)
+                case AwaitOp():
+                    number = self.stage_of(op)
+                    self.fill_until(self.b.emit(f"add i64 {number}, 1"))
+                    self.mark(f"call void @await_stage(i64 {number})")
+                case ReleaseOp():
+                    self.release_stage(op)
                 case CombineOp():
                     self.combine_threads(op)
                 case MmaOp():
@@ -161,10 +180,71 @@ class EmulatedKernel(ThreadEmitter):
                     raise AssertionError(f"{op.name} waits for other threads")
         self.emit_phase(phase)
 
+    # Roles.
+
+    def take_turns(self, op: RolesOp) -> None:
+        """Runs the consumers; where they wait for a stage, the producer goes on before. Where accesses are
+        checked it does as soon as it may.
+        """
+        self.filled = "@filled" if self.check else self.allocate(I64.bytes)
+        self.mark("call void @start_stages()")
+        self.b.emit_void(f"store i64 0, ptr {self.filled}")
+        if self.check:
+            self.fill_until(str(min(op.stages, self.count_of_stages)))
+        self.emit_together(op.consumer.block.ops)
+
+    @property
+    def count_of_stages(self) -> int:
+        assert self.roles is not None
+        return math.prod(size for _, size in way_to(self.roles.fill).space)
+
+    def stage_of(self, op: AwaitOp | ReleaseOp) -> str:
+        """The number of a stage, an `i64`."""
+        total, constant, _ = linear_value(self.b, Address(op.stage.terms, op.stage.constant), self.positions)
+        return self.b.emit(f"add i64 {total}, {constant}")
+
+    def release_stage(self, op: ReleaseOp) -> None:
+        if self.roles is None or not self.check:
+            return
+        number = self.stage_of(op)
+        self.mark(f"call void @release_stage(i64 {number})")
+        most = self.b.emit(f"add i64 {number}, {1 + self.roles.stages}")
+        is_less = self.b.emit(f"icmp slt i64 {most}, {self.count_of_stages}")
+        self.fill_until(self.b.emit(f"select i1 {is_less}, i64 {most}, i64 {self.count_of_stages}"))
+
+    def fill_until(self, count: str) -> None:
+        """Runs the producer until so many stages are filled."""
+        b, roles = self.b, self.roles
+        assert roles is not None
+        branch = b.open_branch(b.emit(f"icmp slt i64 {b.emit(f'load i64, ptr {self.filled}')}, {count}"))
+        with b.repeated() as stages:
+            number = b.emit(f"load i64, ptr {self.filled}")
+            outside = dict(self.positions)
+            self.positions.update(variables(b, self.to_i32(number), way_to(roles.fill).space))
+            self.produce(roles.producer.block.ops)
+            self.positions = outside
+            following = b.emit(f"add i64 {number}, 1")
+            b.emit_void(f"store i64 {following}, ptr {self.filled}")
+            stages.until = b.emit(f"icmp sge i64 {following}, {count}")
+        b.close_branch(branch)
+
+    def produce(self, ops: Iterable[Operation]) -> None:
+        """Fills one stage, whose loops have their variables."""
+        for op in ops:
+            match op:
+                case ForOp() | FillOp():
+                    self.produce(op.body.block.ops)
+                case PointOp():
+                    self.at_number(op, partial(self.produce, op.body.block.ops))
+                case _:
+                    self.emit_phase([op])
+
     def mark(self, *instructions: str) -> None:
         """Emits code that advances the clock of race checks, if accesses are checked."""
         if self.check:
             self.b.declarations |= {RECORD, HELPERS}
+            if self.roles is not None:
+                self.b.declarations.add(STAGE_HELPERS)
             for instruction in instructions:
                 self.b.emit_void(instruction)
 
@@ -307,6 +387,8 @@ class EmulatedKernel(ThreadEmitter):
             layout_of(array),
         )
         access.read = self.reading
+        if array in self.rings:
+            access.check = "@check_stage"
         return access
 
     def describe(self, array: SSAValue) -> str:

@@ -12,7 +12,19 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Space, SpaceAttr
-from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
+from ocannl.dialects.kernel import (
+    AwaitOp,
+    BarrierOp,
+    CombineOp,
+    CommitOp,
+    CopyOp,
+    FillOp,
+    ForOp,
+    ReleaseOp,
+    RolesOp,
+    WaitOp,
+    WhereOp,
+)
 from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
@@ -96,6 +108,14 @@ class ThreadEmitter(ThreadValues):
                 self.wait(op)
             case WaitProductsOp():
                 self.wait_products(op)
+            case RolesOp():
+                self.run_roles(op)
+            case FillOp():
+                self.fill_stage(op)
+            case AwaitOp():
+                self.wait_for_stage(op)
+            case ReleaseOp():
+                self.release_stage(op)
             case MmaOp():
                 zeros = ["0.0"] * len(self.points(self.over[op.result]))
                 self.define(op.result, self.multiply_fragments(op, zeros))
@@ -121,6 +141,18 @@ class ThreadEmitter(ThreadValues):
 
     def wait(self, op: WaitOp) -> None:
         raise AssertionError("waiting for copies is the target's")
+
+    def run_roles(self, op: RolesOp) -> None:
+        raise AssertionError("roles of threads are the target's")
+
+    def fill_stage(self, op: FillOp) -> None:
+        raise AssertionError("stages are the target's")
+
+    def wait_for_stage(self, op: AwaitOp) -> None:
+        raise AssertionError("stages are the target's")
+
+    def release_stage(self, op: ReleaseOp) -> None:
+        raise AssertionError("stages are the target's")
 
     def wait_products(self, op: WaitProductsOp) -> None:
         """Waits for async products, where a target has such."""
@@ -175,7 +207,7 @@ class ThreadEmitter(ThreadValues):
 
     def repeat(self, op: ForOp) -> None:
         # Steps of a pipeline are long.
-        is_long = any(isinstance(inner, WaitOp) for inner in op.walk())
+        is_long = any(isinstance(inner, WaitOp | FillOp | AwaitOp) for inner in op.walk())
         self.loop(op.space.data, partial(self.emit_ops, op.body.block.ops), 1 if is_long else UNROLLED)
 
     def loop(self, space: Space, emit: Callable[[], None], unrolled: int = UNROLLED) -> None:

@@ -24,7 +24,7 @@ from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import WaitProductsOp
-from ocannl.dialects.kernel.point import Numbered, PointOp
+from ocannl.dialects.kernel.point import Numbered, PointOp, numbered
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
@@ -207,14 +207,6 @@ class Pipeline:
     def last(self, step: Linear) -> int:
         """The number of steps along `k` up to the last one that an index expression reaches."""
         return step.constant + (self.steps if step.terms else 1)
-
-
-def numbered(space: Space) -> Linear:
-    """The number of a point of a space, of which the last variable varies fastest."""
-    total = Linear()
-    for name, size in space:
-        total = total * size + Linear.var(name)
-    return total
 
 
 def digits(number: int, space: Space) -> Map:

@@ -188,7 +188,7 @@ def titled(step: Computing) -> str:
     if isinstance(step, NestOp):
         return f"the nest {step.label.data!r}{_space(step.space.data)}"
     blocks = "one block" if step.blocks == 1 else f"{step.blocks} blocks"
-    return f"the kernel {step.label.data!r} of {blocks} of {step.threads} threads"
+    return f"the kernel {step.label.data!r} of {blocks} of {step.all_threads} threads"
 
 
 def _schedule(step: Computing) -> str:
