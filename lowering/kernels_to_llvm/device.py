@@ -21,7 +21,8 @@ from ocannl.lowering.kernels.calls import KernelCall, KernelNames, TensorMap, la
 from ocannl.lowering.kernels.description import RoutineDescription, describe
 from ocannl.lowering.kernels_to_llvm.bulk_copies import MAP_PARAMETER
 from ocannl.lowering.kernels_to_llvm.device_thread import DeviceThread
-from ocannl.lowering.kernels_to_llvm.limits import check_arguments, check_shared, limits
+from ocannl.lowering.kernels_to_llvm.limits import check_arguments, check_roles, check_shared, limits
+from ocannl.lowering.kernels_to_llvm.role_thread import RoleThread
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.llvm.machine import Machine
@@ -73,12 +74,16 @@ class _DeviceEmitter:
     def emit_launch(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
         check_shared(launch, self.arch)
+        check_roles(launch, self.arch)
         scope = None if self.debug is None else self.debug.function(launch.label.data, launch)
         place_of = None if self.debug is None or scope is None else partial(self.debug.place, scope)
         b = FunctionBuilder(Machine(CONVERTED, COMPARED), place_of=place_of)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
-        kernel = DeviceThread(b, launch, pointers, positions, self.arch == WARPGROUP_ARCH)
+        if launch.has_roles:
+            kernel = RoleThread(b, launch, pointers, positions)
+        else:
+            kernel = DeviceThread(b, launch, pointers, positions, self.arch == WARPGROUP_ARCH)
         kernel.emit()
         check_arguments(launch, len(nodes), len(indices), len(kernel.maps))
         self.functions |= {text for text in b.declarations if text.startswith("define")}

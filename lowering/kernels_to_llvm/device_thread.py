@@ -11,6 +11,7 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import element_bytes, is_swizzled, memref_shape
 from ocannl.dialects.kernel import CombineOp, CopyOp, WaitOp, WhereOp, block_reduction
+from ocannl.dialects.kernel.boxes import Box
 from ocannl.dialects.kernel.gpu import MBARRIER_BYTES, STATIC_SHARED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, MmaOp, WaitProductsOp, async_sum
@@ -18,7 +19,7 @@ from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
 from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm import warpgroups
-from ocannl.lowering.kernels_to_llvm.bulk_copies import BulkCopies, assembly, fence
+from ocannl.lowering.kernels_to_llvm.bulk_copies import BulkCopies
 from ocannl.lowering.kernels_to_llvm.epilogues import epilogue_start, slice_variable
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand, register_of
 from ocannl.lowering.kernels_to_llvm.hardware_scalars import hardware_instructions
@@ -31,8 +32,10 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
     load_matrices,
     matrices,
 )
+from ocannl.lowering.kernels_to_llvm.mbarriers import Mbarriers, assembly, fence
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.quad_stores import four_tiles, piece_of, quad_store, transposed, word_of
+from ocannl.lowering.kernels_to_llvm.shuffles import exchanged, shuffled
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
 from ocannl.lowering.kernels_to_llvm.thread_values import SLOT
 from ocannl.lowering.kernels_to_llvm.totals import totals
@@ -59,7 +62,8 @@ class DeviceThread(ThreadEmitter):
     Attributes:
         shared: the bytes of the kernel's shared arrays by name; 0 for dynamic shared memory.
         products: by reductions, those that warpgroups have instructions for.
-        bulk: the copies in bulk, if the hardware has such and the kernel has some.
+        mbarriers: those of copies in bulk, if the hardware has such and the kernel has some.
+        bulk: these copies, unless the threads have roles.
         quads: by stores and four tiles, words that threads exchange before they store them.
         maps: the names of the tensor maps of these, by node, the sizes of boxes, where it ends, and
             whether they round.
@@ -82,7 +86,8 @@ class DeviceThread(ThreadEmitter):
         reduces = [op for op in launch.body.walk() if isinstance(op, ReduceOp)] if has_warpgroups else []
         found = ((op, find_product(launch, op)) for op in reduces)
         self.products = {op: product for op, product in found if product is not None}
-        self.bulk = BulkCopies(b, launch.mbarriers) if has_warpgroups and launch.mbarriers else None
+        self.mbarriers = Mbarriers(b, launch.mbarriers) if has_warpgroups and launch.mbarriers else None
+        self.bulk = BulkCopies(b, self.mbarriers) if self.mbarriers and not launch.has_roles else None
         self.maps: dict[tuple[SSAValue, tuple[int, ...], tuple[int, ...], bool], str] = {}
         self.totals = totals(launch, self.over)
         self.copies = [op for op in launch.body.walk() if isinstance(op, CopyOp)]
@@ -90,7 +95,7 @@ class DeviceThread(ThreadEmitter):
         self.needs_fences = not self.touched_by_threads().isdisjoint(self.touched_by_hardware())
 
     def is_bulk(self, op: CopyOp) -> bool:
-        return self.bulk is not None and op.is_bulk
+        return self.mbarriers is not None and op.is_bulk
 
     def matrices(self) -> list[Matrix]:
         """Those that warpgroups read."""
@@ -116,10 +121,14 @@ class DeviceThread(ThreadEmitter):
         block = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
         self.positions.update(variables(self.b, block, self.launch.grid.data))
         self.positions.update(variables(self.b, self.thread, self.launch.block.data))
+        self.prepare()
+        self.emit_in_slices(list(self.launch.body.block.ops))
+
+    def prepare(self) -> None:
+        """Prepares barriers before all else."""
         if self.bulk is not None:
             self.bulk.start(self.thread)
             self.barrier()
-        self.emit_in_slices(list(self.launch.body.block.ops))
 
     def emit_in_slices(self, ops: Sequence[Operation]) -> None:
         """Emits a kernel's operations, and long epilogues slice by slice."""
@@ -150,8 +159,8 @@ class DeviceThread(ThreadEmitter):
         # Swizzled arrays, which fill whole patterns, come first: so all begin at one.
         for op in sorted(arrays, key=lambda op: not is_swizzled(op.result)):
             self.pointers[op.result] = pointer(op.bytes)
-        if self.bulk is not None:
-            self.bulk.place = pointer(MBARRIER_BYTES * self.bulk.count)
+        if self.mbarriers is not None:
+            self.mbarriers.place = pointer(MBARRIER_BYTES * self.mbarriers.count)
 
     def emit_op(self, op: Operation) -> None:
         if op in self.totals.values():
@@ -181,14 +190,17 @@ class DeviceThread(ThreadEmitter):
             ],
         )
 
-    def barrier(self) -> None:
+    def fence_writes(self) -> None:
         """Where hardware reads or writes by another way than threads do, these say before that they have."""
         if self.needs_fences:
             fence(self.b)
+
+    def barrier(self) -> None:
+        self.fence_writes()
         self.b.emit_void("call void @llvm.nvvm.barrier0()")
 
     def copy(self, op: CopyOp) -> None:
-        if self.bulk is None or not op.is_bulk:
+        if not self.is_bulk(op):
             super().copy(op)
             return
         box, (*slot, _, _) = op.box, op.target_map.data
@@ -196,7 +208,11 @@ class DeviceThread(ThreadEmitter):
         name = self.maps.setdefault(key, f"%m{len(self.maps)}")
         start = self.start_of(op.target, slot)
         first = [linear_value(self.b, Address(i.terms, i.constant), self.positions) for i in box.first]
-        self.bulk.copy(box, f"ptr {name}", start, [(total, constant) for total, constant, _ in first])
+        self.start_copy(box, f"ptr {name}", start, [(total, constant) for total, constant, _ in first])
+
+    def start_copy(self, box: Box, map: str, start: str, first: Sequence[tuple[str, int]]) -> None:
+        assert self.bulk is not None
+        self.bulk.copy(box, map, start, first)
 
     def transfer(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
         if not op.is_async or op.by_threads != op.by:
@@ -360,7 +376,7 @@ class DeviceThread(ThreadEmitter):
                 pair = [value.at({**point, found.pair: k}) for k in range(2)]
                 words.append(word_of(self.b, value.type, pair))
                 if found.is_last(point):
-                    own = transposed(self.b, self.thread, words, self.shuffle)
+                    own = transposed(self.b, self.thread, words, partial(shuffled, self.b))
                     piece = piece_of(self.b, value.type, own)
                     access.store_whole(piece, COLUMNS, self.offset(found.pieces, point))
 
@@ -400,34 +416,10 @@ class DeviceThread(ThreadEmitter):
         for point in self.points(self.over[op.result]):
             value = source.at(point)
             for mask in how.masks:
-                value = combine(
-                    self.b, op.accum.data, value, self.exchange(value, mask, source.type), source.type
-                )
+                other = exchanged(self.b, value, mask, source.type)
+                value = combine(self.b, op.accum.data, value, other, source.type)
             names.append(self.gather(op, value, source.type) if how.through_memory else value)
         self.define(op.result, names)
-
-    def exchange(self, value: str, mask: int, type: ValueType) -> str:
-        """The value of the thread of the warp whose number differs in the bits of a mask."""
-        b, bits = self.b, 8 * type.bytes
-        if bits == 64:
-            pair = b.emit(f"bitcast {type.text} {value} to <2 x i32>")
-            found = "poison"
-            for k in range(2):
-                half = self.shuffle(b.emit(f"extractelement <2 x i32> {pair}, i64 {k}"), mask)
-                found = b.emit(f"insertelement <2 x i32> {found}, i32 {half}, i64 {k}")
-            return b.emit(f"bitcast <2 x i32> {found} to {type.text}")
-        number = b.emit(f"bitcast {type.text} {value} to i{bits}")
-        if bits < 32:
-            number = b.emit(f"zext i{bits} {number} to i32")
-        number = self.shuffle(number, mask)
-        if bits < 32:
-            number = b.emit(f"trunc i32 {number} to i{bits}")
-        return b.emit(f"bitcast i{bits} {number} to {type.text}")
-
-    def shuffle(self, number: str, mask: int) -> str:
-        return self.b.emit(
-            f"call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 {number}, i32 {mask}, i32 31)"
-        )
 
     def gather(self, op: CombineOp, value: str, type: ValueType) -> str:
         """Accumulates the values of threads of several warps, in order, through shared memory."""

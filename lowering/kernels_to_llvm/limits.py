@@ -7,7 +7,13 @@ import math
 from xdsl.dialects.builtin import Float32Type
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.kernel.gpu import PORTABLE_SHARED_BYTES, REGISTERS, SHARED_BYTES, TENSOR_MAP_BYTES
+from ocannl.dialects.kernel.gpu import (
+    PORTABLE_SHARED_BYTES,
+    REGISTERS,
+    SHARED_BYTES,
+    TENSOR_MAP_BYTES,
+    WARPGROUP_ARCH,
+)
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.kernel.own import OwnOp
@@ -28,7 +34,9 @@ def limits(launch: LaunchOp) -> str:
     cores, and sums that live through a loop, the blocks that a multiprocessor must hold (occupancy), since
     ptxas would else spill to hold more.
     """
-    told = f'"nvvm.maxntid"="{launch.threads}"'
+    told = f'"nvvm.maxntid"="{launch.all_threads}"'
+    if launch.has_roles:
+        return f'{told} "nvvm.minctasm"="1"'
     has_few = any(sums_of(launch, op) <= FEW_SUMS for op in launch.body.walk() if isinstance(op, MmaOp))
     own = [op for op in launch.body.block.ops if isinstance(op, OwnOp)]
     kept, elements = sum(op.bytes for op in own), sum(math.prod(op.result.type.get_shape()) for op in own)
@@ -65,5 +73,16 @@ def check_shared(launch: LaunchOp, arch: str) -> None:
                 launch,
                 f"kernel {launch.label.data!r}: it has {launch.shared_bytes} bytes of shared memory; "
                 f"{arch} has {most}",
+            )
+        )
+
+
+def check_roles(launch: LaunchOp, arch: str) -> None:
+    if launch.has_roles and arch != WARPGROUP_ARCH:
+        raise OcannlError(
+            at_line(
+                launch,
+                f"kernel {launch.label.data!r}: its threads have roles, and {arch} has none: "
+                "run lower-loops-to-kernels{roles=false}",
             )
         )

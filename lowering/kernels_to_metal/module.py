@@ -73,6 +73,8 @@ class _Writer:
             raise NotInMetal(
                 f"it has {launch.shared_bytes} bytes of shared memory, and Metal has {METAL_SHARED_BYTES}"
             )
+        if launch.has_roles:
+            raise NotInMetal("its threads have roles: run lower-loops-to-kernels{roles=false}")
         if any(isinstance(op, MmaOp) for op in launch.body.walk()):
             raise NotInMetal("`kernel.mma` has no text: run lower-loops-to-kernels{tensor_cores=false}")
         key = f"{launch.threads}{function_text(launch, nodes, indices, '')}"

@@ -106,6 +106,8 @@ def run(machine: Machine, op: Instruction) -> None:
             found.pending -= 1
             if not found.flights:
                 end_phase(machine, found)
+            elif not found.pending:
+                machine.held[:] = False  # Who waits for the copies tries again.
 
 
 def mbarrier_at(machine: Machine, place: int) -> Mbarrier:

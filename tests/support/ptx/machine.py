@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from support.ptx import async_copies, bulk_copies, warps
+from support.ptx import async_copies, bulk_copies, roles, warps
 from support.ptx.arithmetic import TYPES, compared, converted, elementwise, funnel_shifted, high_product
 from support.ptx.async_copies import Copy
 from support.ptx.bulk_copies import Mbarrier
@@ -56,7 +56,8 @@ class Machine:
         registers: by name, an element a thread; never changed in place.
         active: the threads that the instruction at hand is for.
         place: the number of the next instruction of each thread; that of none at the end.
-        waits: which threads are at a barrier.
+        waits: which threads are at a barrier; `barriers` and `awaited` say at which, and for how many it is.
+        held_registers: how many each thread may have.
         held: which threads wait for a phase of an mbarrier; that is by its place in shared memory.
     """
 
@@ -91,6 +92,8 @@ class Machine:
         self.active = self.everyone
         self.place = np.zeros(self.count, np.int64)
         self.waits, self.held = np.zeros((2, self.count), bool)
+        self.barriers, self.awaited = np.zeros((2, self.count), np.int64)
+        self.held_registers = np.full(self.count, roles.granted(threads))
         self.mbarriers: dict[int, Mbarrier] = {}
         self.groups = np.zeros(self.count, np.int64)
         self.copies: list[Copy] = []
@@ -118,8 +121,9 @@ class Machine:
                 if not np.any(self.waits):
                     assert not np.any(self.held), "threads wait for a phase that does not end"
                     assert not any(m.flights for m in self.mbarriers.values()), "nobody waits for a copy"
+                    roles.check_registers(self)
                     return
-                self.open_barriers()
+                roles.open_barriers(self)
                 continue
             ready &= self.warps == self.warps[ready].max()
             places = self.place[ready]
@@ -127,13 +131,6 @@ class Machine:
             here = np.flatnonzero(ready & (self.place == at))
             self.active = self.everyone if len(here) == self.count else here
             self.run_from(at)
-
-    def open_barriers(self) -> None:
-        """Lets blocks go on, all of whose threads are at one barrier."""
-        places, waits = (array.reshape(-1, self.threads) for array in (self.place, self.waits))
-        arrived = waits.all(1) & (places == places[:, :1]).all(1)
-        assert np.any(arrived), "threads of a block wait at different barriers"
-        waits[arrived] = False
 
     def run_from(self, at: int) -> None:
         """Runs instructions up to one that others may reach in another way."""
@@ -147,9 +144,9 @@ class Machine:
             if op.name in ("ret", "exit"):
                 self.place[self.active] = end
                 return
-            if op.name in ("bar", "barrier"):
+            if op.name in ("bar", "barrier") and "warp" not in op.modes:
                 self.place[self.active] = at
-                self.waits[self.active] = True
+                roles.wait_at_barrier(self, op)
                 return
             if op.guard is not None:
                 self.guarded(op)
@@ -215,6 +212,7 @@ class Machine:
         inner.active = inner.everyone = np.arange(inner.count)
         inner.place = np.zeros(inner.count, np.int64)
         inner.waits, inner.held, inner.warps = np.zeros((3, inner.count), bool)
+        inner.held_registers = np.zeros(0)
         inner.run()
         self.define(result, inner.registers[str(callee.result)])
 
@@ -403,4 +401,6 @@ METHODS: dict[str, Callable[[Machine, Instruction], None]] = {
     "wgmma": run,
     "fence": fence,
     "mbarrier": bulk_copies.run,
+    "bar": warps.meet,
+    "setmaxnreg": roles.set_registers,
 }

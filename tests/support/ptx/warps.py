@@ -22,6 +22,12 @@ def check_whole(machine: Machine, op: Instruction) -> None:
     assert np.all(firsts == firsts[:, :1] // WARP * WARP + np.arange(WARP)), op.text
 
 
+def meet(machine: Machine, op: Instruction) -> None:
+    """`bar.warp.sync` of all threads of a warp."""
+    check_whole(machine, op)
+    assert (op.modes, op.operands) == (["warp", "sync"], [-1]), op.text
+
+
 def shuffle(machine: Machine, op: Instruction) -> None:
     check_whole(machine, op)
     _, how, type = op.modes
