@@ -108,6 +108,8 @@ class LowerLoopsToKernelsPass(ModulePass):
         stages: the most stages of their software pipelines.
         warpgroups: those of floats of 8 and 16 bits and of TF32 may have the shape that warpgroups multiply.
         shared_bytes: what tiles for tensor cores may take of the shared memory of a block.
+        roles: warps of their own copy tiles for warpgroups, where a sum has more steps than fit in memory.
+        processors: with `roles`, at most so many blocks compute all tiles of a product.
     """
 
     name = "lower-loops-to-kernels"
@@ -117,10 +119,20 @@ class LowerLoopsToKernelsPass(ModulePass):
     stages: int = KernelOptions.stages
     warpgroups: bool = KernelOptions.warpgroups
     shared_bytes: int = KernelOptions.shared_bytes
+    roles: bool = KernelOptions.roles
+    processors: int = KernelOptions.processors
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         fragments = [t for t in FRAGMENTS if t not in QUARTERS]
         types = [t for t in fragments if (self.tf32 if t is Float32Type else self.tensor_cores)]
-        options = KernelOptions(types, self.tile_bytes, self.stages, self.warpgroups, self.shared_bytes)
+        options = KernelOptions(
+            types,
+            self.tile_bytes,
+            self.stages,
+            self.warpgroups,
+            self.shared_bytes,
+            self.roles,
+            self.processors,
+        )
         for func in functions(op):
             lower_function(func, options)

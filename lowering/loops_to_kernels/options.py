@@ -9,7 +9,12 @@ from typing import TypeAlias
 from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, PORTABLE_SHARED_BYTES, STATIC_SHARED_BYTES
+from ocannl.dialects.kernel.gpu import (
+    MOST_SHARED_BYTES,
+    PORTABLE_SHARED_BYTES,
+    STATIC_SHARED_BYTES,
+    WARPGROUP_PROCESSORS,
+)
 
 Types: TypeAlias = Sequence[type[Attribute]]
 
@@ -24,6 +29,7 @@ class KernelOptions:
         stages: the most stages of a software pipeline: tiles of an operand in shared memory at a time.
         warpgroups: products may have the shape that warpgroups multiply, those of 8 bits, too.
         shared_bytes: what tiles for tensor cores may take of the shared memory of a block.
+        roles: warps of their own copy for products of warpgroups, in one block for each of the `processors`.
     """
 
     tensor_types: Types = ()
@@ -31,9 +37,12 @@ class KernelOptions:
     stages: int = 4
     warpgroups: bool = False
     shared_bytes: int = PORTABLE_SHARED_BYTES
+    roles: bool = False
+    processors: int = WARPGROUP_PROCESSORS
 
     def __post_init__(self) -> None:
-        """Raises `OcannlError` for tiles and stages that no GPU has room for."""
-        for name, most in (("tile_bytes", 2**20), ("stages", 64), ("shared_bytes", MOST_SHARED_BYTES)):
+        """Raises `OcannlError` for tiles and stages that no GPU has room for, or processors that none has."""
+        limits = {"tile_bytes": 2**20, "stages": 64, "shared_bytes": MOST_SHARED_BYTES, "processors": 2**16}
+        for name, most in limits.items():
             if not 0 < getattr(self, name) <= most:
                 raise OcannlError(f"{name} is from 1 to {most}, found {getattr(self, name)}")

@@ -26,6 +26,7 @@ from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached
 from ocannl.lowering.loops_to_kernels.merged_rows import choose_rows, in_place
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
+from ocannl.lowering.loops_to_kernels.roles import RolePipeline
 from ocannl.passes.analysis.patterns.contractions import (
     Contraction,
     is_sum_of_products,
@@ -139,6 +140,9 @@ class TensorCoreKernel:
         self.pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2) for _ in fragments.steps]
         self.pipeline = tensor_pipeline(draft, found, tiles, options)
         self.place_variables()
+        roles = RolePipeline(self.pipeline, options.processors)
+        has_roles = options.roles and options.warpgroups and tiles.fits_warpgroups
+        self.roles = roles if has_roles and roles.fits() else None
 
     def place_variables(self) -> None:
         """Decides which variables are of the grid, of the block and of registers."""
@@ -159,11 +163,18 @@ class TensorCoreKernel:
     def launch(self) -> LaunchOp:
         draft, reduce = self.draft, self.found.reduce
         epilogue = [op for op in detached(self.nest) if op is not reduce]
+        if self.roles is not None:
+            body = self.roles.launch_body("add", self.products, partial(self.after, epilogue))
+            return draft.launch(self.nest, body)
         arrays, before, tiled = self.pipeline.reduction("add", self.products)
-        reduce.result.replace_all_uses_with(tiled.result)
-        reduce.erase()
-        draft.substitute(epilogue)
-        return draft.launch(self.nest, [*arrays, *before, tiled, *in_place(draft, self.found, epilogue)])
+        return draft.launch(self.nest, [*arrays, *before, tiled, *self.after(epilogue, tiled)])
+
+    def after(self, epilogue: Sequence[Operation], tiled: ReduceOp) -> list[Operation]:
+        """The epilogue of a tile, with its sums in place of the nest's."""
+        self.found.reduce.result.replace_all_uses_with(tiled.result)
+        self.found.reduce.erase()
+        self.draft.substitute(epilogue)
+        return in_place(self.draft, self.found, epilogue)
 
     def products(
         self, arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]

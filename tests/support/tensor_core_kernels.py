@@ -60,12 +60,13 @@ loops.func @product {{
 """
 
 
-def lowered(text: str, tf32: bool = True, warpgroups: bool = False) -> ModuleOp:
-    """The kernels of a routine, on request for Hopper."""
+def lowered(text: str, tf32: bool = True, warpgroups: bool = False, **options: Any) -> ModuleOp:
+    """The kernels of a routine, on request for Hopper; with other options of the pass."""
     module = parse_module(text)
     PlanMemoryPass().apply(Context(), module)
     room = MOST_SHARED_BYTES if warpgroups else PORTABLE_SHARED_BYTES
-    LowerLoopsToKernelsPass(tf32=tf32, warpgroups=warpgroups, shared_bytes=room).apply(Context(), module)
+    made = LowerLoopsToKernelsPass(tf32=tf32, warpgroups=warpgroups, shared_bytes=room, **options)
+    made.apply(Context(), module)
     module.verify()
     assert module_text(parse_module(module_text(module))) == module_text(module)
     return module
