@@ -52,6 +52,11 @@ KERNELS = [
     *(f"conv_14x64x64_3x3{of}" for of in ("", "_image", "_kernel")),
     *("conv_16x32x64_3x3_by2", "convolution", "convolution_backward"),
 ]
+# Products of warpgroups for which warps copy, in all layouts; one has more tiles than an H100 has processors.
+BY_ROLES = (
+    *(f"gemm{form}_2048x448x2048_bf16" for form in FORMS),
+    *("gemm_nt_2048x448x2048_tf32", "gemm_nt_2048x448x2056_bf16", "gemm_nt_4096x1024x4096_bf16"),
+)
 # What all others need.
 SIMPLE = ("driver", "kernel by kernel", "a graph", "an index", "run_loop", "profile")
 # What tools that slow kernels down look at.
@@ -59,7 +64,14 @@ FEW = [
     "a graph",
     *(f"gemm_nt_256x192x320{kind}" for kind in PRECISIONS),
     *("gemm_1024x448x1024_bf16", "f8E4M3FN", "attention in bf16"),
-    *("gemm_37x53x71_bf16", "f64", "softmax_200x300", f"layer_norm_200x300{BACKWARD}", "conv_14x64x64_3x3"),
+    *(
+        "gemm_nt_2048x448x2056_bf16 by roles",
+        "gemm_37x53x71_bf16",
+        "f64",
+        "softmax_200x300",
+        f"layer_norm_200x300{BACKWARD}",
+        "conv_14x64x64_3x3",
+    ),
 ]
 LARGE, LARGE_ROWS, LARGE_CALLS = "gemm_4096x4096x4096_bf16", 8, 20
 # The seconds that each check may take, and each tool.
@@ -238,6 +250,12 @@ def beside_cpu(name: str) -> str:
     return ", ".join(close(gpu[key], cpu[key], CLOSE[found.precision]) for key in cpu)
 
 
+def by_roles(name: str) -> str:
+    """The same where warps copy for warpgroups: only Hopper has that, and no hardware had run it before."""
+    with patch.dict(os.environ, OCANNL_CUDA_ROLES="1"):
+        return beside_cpu(name)
+
+
 def large() -> str:
     """A large product, of which the host computes some rows, and its rate."""
     found = kernel(LARGE)
@@ -278,6 +296,7 @@ CHECKS: dict[str, Callable[[], str]] = {
     "scores in bf16": partial(scores, False),
     "gradients of scores": partial(scores, True),
     **{name: partial(beside_cpu, name) for name in KERNELS},
+    **{f"{name} by roles": partial(by_roles, name) for name in BY_ROLES},
     "a large product": large,
     **{name: partial(step, name) for name in ("moons", "mlp", "lenet", "charlm")},
 }

@@ -31,7 +31,7 @@ from ocannl.dialects.index.bounds import Bound, BoundsAttr
 from ocannl.dialects.index.linear import SpaceAttr
 from ocannl.dialects.index.memref import element_bytes, is_swizzled, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes, scopes
-from ocannl.dialects.kernel import CopyOp, LaunchOp
+from ocannl.dialects.kernel import AwaitOp, CopyOp, LaunchOp
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import COLUMNS, ROWS, MmaOp
@@ -68,8 +68,8 @@ class Counts:
 
     def seconds(self, launch: LaunchOp) -> dict[str, float]:
         """The time of each resource alone."""
-        processors = PROCESSORS * launch.blocks / (-(-launch.blocks // PROCESSORS) * PROCESSORS)
-        cycle = processors * HERTZ
+        tiles = tiles_of(launch)
+        cycle = tiles / -(-tiles // PROCESSORS) * HERTZ
         rates = {
             "arithmetic": cycle * OPERATIONS,
             "f64 products": cycle * DOUBLES * BY_WARPS,
@@ -81,6 +81,13 @@ class Counts:
             "memory": MEMORY,
         }
         return {name: self.of[name] / rate for name, rate in rates.items()}
+
+
+def tiles_of(launch: LaunchOp) -> int:
+    """The blocks of a kernel, or the tiles that these walk through."""
+    walks = [op for op in launch.body.walk() if isinstance(op, PointOp)]
+    counts = [op.at.count for op in walks if any(isinstance(inner, AwaitOp) for inner in op.walk())]
+    return max(counts, default=launch.blocks)
 
 
 def counts(launch: LaunchOp) -> Counts:

@@ -103,6 +103,8 @@ ON_METAL = (("tensor_cores", False), ("tile_bytes", METAL_SHARED_BYTES), ("stage
 
 # Hopper has products of warpgroups, and more shared memory.
 ON_HOPPER = (("warpgroups", True), ("shared_bytes", SHARED_BYTES[WARPGROUP_ARCH]))
+# In the name of a pipeline: warps of their own copy for large products. No hardware has run these yet.
+ROLES = "-roles"
 
 
 @dataclass(frozen=True)
@@ -195,13 +197,24 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
         *on_hopper(tf32=True),
         WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER)),
     ),
+    f"gpu-sm_90a{ROLES}": (
+        *on_hopper(tf32=False),
+        WithOptions(LowerLoopsToKernelsPass, (*ON_HOPPER, ("roles", True))),
+    ),
+    f"gpu-sm_90a{ROLES}-tf32": (
+        *on_hopper(tf32=True),
+        WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER, ("roles", True))),
+    ),
     "metal": (
         *(WithOptions(p, SPLIT_ON_METAL) if p is SplitKPass else p for p in ON_METAL_GPU),
         WithOptions(LowerLoopsToKernelsPass, ON_METAL),
     ),
 }
 # The pipelines whose kernels are for NVIDIA GPUs; in those with tf32, products of f32 may be rounded.
-GPU_PIPELINES = ("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32")
+GPU_PIPELINES = (
+    *("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32"),
+    *(f"gpu-sm_90a{ROLES}", f"gpu-sm_90a{ROLES}-tf32"),
+)
 
 # The other passes that weigh costs on a processor.
 TARGETED = (
@@ -227,10 +240,15 @@ def context_of_passes() -> Context:
     return new_context()
 
 
-def gpu_pipeline(arch: str, tf32: bool) -> str:
-    """The pipeline for an architecture of NVIDIA's GPUs."""
-    pipeline = f"gpu-{arch}" if arch == WARPGROUP_ARCH else "gpu"
+def gpu_pipeline(arch: str, tf32: bool, roles: bool = False) -> str:
+    """The pipeline for an architecture of NVIDIA's GPUs; only Hopper has `roles`."""
+    pipeline = f"gpu-{arch}{ROLES if roles else ''}" if arch == WARPGROUP_ARCH else "gpu"
     return f"{pipeline}-tf32" if tf32 else pipeline
+
+
+def for_other_arch(pipeline: str, arch: str) -> str:
+    """The pipeline of the same kind for another architecture of NVIDIA's GPUs."""
+    return gpu_pipeline(arch, pipeline.endswith("-tf32"), ROLES in pipeline)
 
 
 def new_context() -> Context:

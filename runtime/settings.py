@@ -20,6 +20,7 @@ NAMES = (
     "threads",
     "cuda_sync",
     "cuda_arch",
+    "cuda_roles",
     "cache",
     "dump",
     "timing",

@@ -60,7 +60,7 @@ from ocannl.runtime.device import Device
 from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
-from ocannl.runtime.settings import config
+from ocannl.runtime.settings import config, is_on
 from ocannl.runtime.traced import compile_traced
 from ocannl.runtime.traced_loops import TRACED
 
@@ -95,7 +95,7 @@ class Context(OfThisProcess, TensorMemory):
         self.arch = self.device.arch if isinstance(self.device, PtxWriter) else arch
         """The architecture of NVIDIA's GPUs that PTX is for by default."""
         if self.target in GPU_PIPELINES:
-            self.target = gpu_pipeline(self.arch, tf32)
+            self.target = gpu_pipeline(self.arch, tf32, is_on("cuda_roles"))
         wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
         self.nodes = Nodes(self.device)
@@ -177,7 +177,8 @@ class Context(OfThisProcess, TensorMemory):
 
         Code is for the architecture `arch`, as `sm_90a`: by default `OCANNL_CUDA_ARCH`, else that of the GPU,
         which runs that of older ones, too. Where there is no GPU that runs it, and `device` names none, it is
-        compiled, for the cache and as text, and runs raise `DeviceError`.
+        compiled, for the cache and as text, and runs raise `DeviceError`. With `OCANNL_CUDA_ROLES=1`, large
+        products for `sm_90a` have warps that copy for others, which no GPU has run yet.
 
         On a `mesh`, each rank has a GPU, as a CPU by `Context.cpu`: the ranks of a machine have its GPUs in
         their order, from number `device` on. They talk through NCCL.

@@ -16,7 +16,7 @@ from ocannl.execute.memory.nodes import Nodes
 from ocannl.execute.meshes import put_on_mesh
 from ocannl.execute.reports.report import memory_table, schedule_table
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
+from ocannl.lowering.pipelines import GPU_PIPELINES, for_other_arch
 from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.program.code import Code
 from ocannl.program.module.extract import ExtractedRoutine, extract
@@ -133,7 +133,7 @@ class RoutineTexts(Viewable):
 
     def _kernels_for(self, arch: str) -> ModuleOp:
         """The kernels for an architecture of NVIDIA's GPUs."""
-        return self._kernels(gpu_pipeline(arch, self._target.target.endswith("-tf32")))
+        return self._kernels(for_other_arch(self._target.target, arch))
 
     def _kernels(self, pipeline: str) -> ModuleOp:
         """The kernels by a pipeline."""

@@ -10,7 +10,8 @@ from pathlib import Path
 import gpu
 import gpu_checks
 import pytest
-from gpu_checks import CHECKS, FEW, SIMPLE, checked, main, run_tool, side_by_side, tools, watched
+from gpu_checks import BY_ROLES, CHECKS, FEW, SIMPLE, checked, main, run_tool, side_by_side, tools, watched
+from gpu_roofline import kernels_of
 from kernels import kernel
 from kernels_ocannl import Runs
 from support.cuda_handles import CUresult
@@ -36,6 +37,14 @@ def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
         assert line.startswith(name)
         assert " s  ok, " in line
     assert "Fake GPU, sm_80, CUDA 12.8, memory pools" in lines[0]
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", BY_ROLES)
+def test_products_by_roles(name: str, monkeypatch: pytest.MonkeyPatch):
+    """Those that a Hopper GPU checks have roles, which it is asked for."""
+    monkeypatch.setenv("OCANNL_CUDA_ROLES", "1")
+    assert "kernel.roles" in kernels_of(name, "sm_90a")
 
 
 def test_a_profile(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):

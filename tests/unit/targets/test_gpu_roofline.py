@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from gpu_roofline import Prediction, code_of, counts, kernels_of, of_warp, share
+from gpu_roofline import Prediction, code_of, counts, kernels_of, of_warp, share, tiles_of
 from kernels import kernel
 from kernels_ocannl import Runs
 from support.cuda_on_cpu import FakeDriver, install
@@ -60,6 +60,19 @@ def test_warpgroups_read_no_fragments():
     found = counts(launch).of
     assert found["products of warpgroups"] == size * deep * size
     assert found["shared memory"] == found["cache"] - size * size * F32 // 2
+
+
+def test_tiles_that_blocks_walk_through(monkeypatch: pytest.MonkeyPatch):
+    """A kernel with roles does what others do, in as many rounds; the model knows nothing of waits."""
+    name = "gemm_4096x4096x4096_bf16"
+    plain = kernels_of(name, "sm_90a")
+    monkeypatch.setenv("OCANNL_CUDA_ROLES", "1")
+    text = kernels_of(name, "sm_90a")
+    (launch,), (other,) = launches(text), launches(plain)
+    assert launch.has_roles
+    assert (launch.blocks, tiles_of(launch), tiles_of(other)) == (132, 512, 512)
+    assert counts(launch).of["products of warpgroups"] == counts(other).of["products of warpgroups"]
+    assert Prediction.of(text).seconds == pytest.approx(Prediction.of(plain).seconds, rel=0.05)
 
 
 def test_where_bounds_hold():
