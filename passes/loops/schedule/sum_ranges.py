@@ -53,31 +53,29 @@ class Product:
         """The bytes that come from beyond the second-level cache, in ranges of so many points."""
         panels, results = self.columns * self.depth * self.bytes, self.rows * self.columns * self.bytes
         again = AGAIN * results * ((self.depth - 1) // size)
-        for_each_panel = self.columns // self.width * self.rows * self.depth * self.bytes
         if panels * size > target.last_level_bytes * self.depth:  # each panel is read for all rows
-            return for_each_panel + again
+            return self.columns // self.width * self.rows * self.depth * self.bytes + again
         points = strip(self.rows, self.height, self.rows * size * self.bytes, target)
-        if points is None:
-            return math.inf
-        spilled = 0 if self.stays(points, size, target) else for_each_panel
-        return -(-self.rows // points) * panels + spilled + again
+        return math.inf if points is None else -(-self.rows // points) * panels + again
 
-    def stays(self, points: int, size: int, target: TargetDescription) -> bool:
-        """Whether a strip of so many rows of a range stays in the second-level cache, while one panel is read
-        and the next one fetched.
+    def stays_whole(self, target: TargetDescription) -> bool:
+        """Whether a strip of whole rows stays in the second-level cache, while one panel is read and the next
+        one fetched.
         """
-        return (points + 2 * self.width) * size * self.bytes <= FITS * target.l2_bytes
+        points = strip(self.rows, self.height, self.rows * self.depth * self.bytes, target)
+        return (
+            points is not None
+            and (points + 2 * self.width) * self.depth * self.bytes <= FITS * target.l2_bytes
+        )
 
     def ranges(self, target: TargetDescription) -> list[int]:
         """The points of ranges for whose strips there is room: long ones, or shorter ones where no strip of
         the whole sum stays near.
         """
-        points = strip(self.rows, self.height, self.rows * self.depth * self.bytes, target)
-        is_near = points is not None and self.stays(points, self.depth, target)
         long, short = (
             [size for size in ranges(self.depth, least) if self.fits(size, target)] for least in (LONG, SHORT)
         )
-        return long or ([] if is_near else short)
+        return long or ([] if self.stays_whole(target) else short)
 
     def fits(self, size: int, target: TargetDescription) -> bool:
         """Whether the second-level cache has room for a strip of rows of a range, which stand in all of its
