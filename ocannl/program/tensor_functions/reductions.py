@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from math import prod
 from types import NoneType
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -279,8 +279,8 @@ def _kept(value: Value, axes: Axes) -> Sequence[bool]:
     places = MemoryAxes(value).places
     if axes is None or isinstance(axes, str):
         return [place.row != (axes or place.row) for place in places]
-    numbers = [axes] if isinstance(axes, int) else axes
-    reduced = {number % len(places) for number in numbers}
+    numbers: Sequence[Any] = axes if isinstance(axes, list | tuple) else [axes]
+    reduced = {int(number) % len(places) for number in numbers}
     return [number not in reduced for number in range(len(places))]
 
 

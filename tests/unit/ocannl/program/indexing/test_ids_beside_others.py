@@ -43,7 +43,7 @@ def test_ids_in_several_rows(name: str, recwarn: pytest.WarningsRecorder):
 def test_ids_in_several_rows_beside_another_size():
     x = oc.data(np.arange(12.0).reshape(3, 4))
     with pytest.raises(oc.ShapeError, match=f"{__file__}.*size 2 in .*, 3 in"):
-        x[[1, 1], [2, 2]] * x[0, :3]
+        _ = x[[1, 1], [2, 2]] * x[0, :3]
 
 
 def test_gradients_of_ids_in_several_rows():
@@ -69,6 +69,7 @@ ALL_PAIRS: dict[str, Callable[[Any], Any]] = {
     "a column and a row": lambda x: x[:, 1] * x[1],
     "parts of them": lambda x: x[:2, 1] - x[0, 1:],
     "reductions": lambda x: x.mean(-1) - x.mean(0),
+    "reductions by NumPy's integers": lambda x: x.mean(np.int64(-1)) - x.sum((np.int64(0),)),
     "deviations": lambda x: x.std("output") + x.std("batch"),
     "a slice at an index": lambda x: oc.data(Y)[:, 0, 0] + x[1, :2],
 }
@@ -86,7 +87,7 @@ def test_labels_of_minibatches_in_all_pairs_are_told():
     n = oc.index("n", 2)
     predicted = oc.data(Y)[n].sum(-1)
     with pytest.warns(UserWarning, match="all pairs"):
-        predicted - oc.data(Y[:, 0])[n]
+        _ = predicted - oc.data(Y[:, 0])[n]
 
 
 def test_the_way_that_the_warning_says():
