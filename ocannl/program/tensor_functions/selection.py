@@ -6,6 +6,7 @@ from math import inf
 
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.expressions import apply, spec_apply
 from ocannl.program.tensor_functions.along_axis import Along
 from ocannl.program.tensor_functions.sort_keys import SortKeys, last_of, position_of
@@ -21,9 +22,10 @@ def selected(along: Along, count: int, descending: bool) -> Value:
     while len(found) < count:
         found.append(_behind(along, all_keys, found[-1], descending))
     places = [position_of(each.numbers, along.size, f"{left} => {along.with_axis('0')}") for each in found]
-    joined = along.with_axis("^".join(f"p{place}" for place in range(count)))
-    operands = "; ".join(str(along.with_axis(f"p{place}")) for place in range(count))
-    return spec_apply(f"{operands} => {joined}", "add", "add", places, [])
+    parts = [f"p{place}" for place in range(count)]
+    operands = "; ".join(str(along.with_axis(part)) for part in parts)
+    spec = f"{operands} => {along.with_axis('^'.join(parts))}"
+    return spec_apply(spec, "add", "add", places, [(part, Dim(1)) for part in parts])
 
 
 def _first(along: Along, all_keys: SortKeys, descending: bool) -> SortKeys:
