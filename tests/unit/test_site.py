@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.layering import ROOT
 
 
+@pytest.mark.exhaustive
 def test_the_site(tmp_path: Path):
-    """It is built once, as that takes longer than all looks at it."""
+    """It is built once, as that takes longer than all looks at it. Links are those of the pages, which
+    `test_pages.py` checks.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT,

@@ -23,6 +23,12 @@ def test_ruff(check: list[str]):
 
 @needs("pyright")
 @pytest.mark.longest
-def test_pyright():
-    status, report = typecheck()
+@pytest.mark.parametrize(
+    "folders",
+    [("ocannl", "examples", "bench"), pytest.param(("tests",), marks=pytest.mark.exhaustive)],
+    ids=" ".join,
+)
+def test_pyright(folders: tuple[str, ...]):
+    """Tests have most lines, and what is wrong with their types fails as they run."""
+    status, report = typecheck(*folders)
     assert status == 0, report
