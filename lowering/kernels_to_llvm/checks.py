@@ -31,6 +31,19 @@ WRONGS = {
 }
 READ, WRITE, WRITE_LATER, READ_LATER = 0, 1, 2, 3
 
+# The number of an element, in `%index`, where it is inside of its array.
+IN_ARRAY = f"""\
+  %at.number = ptrtoint ptr %at to i64
+  %array.number = ptrtoint ptr %array to i64
+  %distance = sub i64 %at.number, %array.number
+  %index = sdiv i64 %distance, %bytes
+  %inside = icmp ult i64 %index, %count
+  br i1 %inside, label %cell, label %outside
+outside:
+  call void @report(ptr %text, i64 {OUTSIDE}, i64 %thread, i64 %index)
+  ret ptr @nowhere
+cell:"""
+
 HELPERS = f"""\
 @now = internal global i64 0
 @kernel_start = internal global i64 0
@@ -140,16 +153,7 @@ define internal ptr @check(ptr %at, ptr %array, i64 %bytes, i64 %count, ptr %cel
   %reads.later = icmp eq i64 %what, {READ_LATER}
   %reads = or i1 %reads.now, %reads.later
   %writes = xor i1 %reads, true
-  %at.number = ptrtoint ptr %at to i64
-  %array.number = ptrtoint ptr %array to i64
-  %distance = sub i64 %at.number, %array.number
-  %index = sdiv i64 %distance, %bytes
-  %inside = icmp ult i64 %index, %count
-  br i1 %inside, label %cell, label %outside
-outside:
-  call void @report(ptr %text, i64 {OUTSIDE}, i64 %thread, i64 %index)
-  ret ptr @nowhere
-cell:
+{IN_ARRAY}
   %since = load i64, ptr %start
   %now = load i64, ptr @now
   %block = load i64, ptr @block_start

@@ -7,8 +7,7 @@ filled as soon as the one before it in its arrays is released: so what is releas
 
 from __future__ import annotations
 
-from ocannl.lowering.kernels_to_llvm.checks import EARLY, IN_FLIGHT, LATE, READ_LATER, WRITE_LATER
-from ocannl.lowering.llvm.range_check import OUTSIDE
+from ocannl.lowering.kernels_to_llvm.checks import EARLY, IN_ARRAY, IN_FLIGHT, LATE, READ_LATER, WRITE_LATER
 
 STAGE_HELPERS = f"""\
 ; How many stages of a block were filled, waited for, and released.
@@ -40,16 +39,7 @@ define internal void @release_stage(i64 %stage) {{
 
 define internal ptr @check_stage(ptr %at, ptr %array, i64 %bytes, i64 %count, ptr %cells, ptr %start,
     ptr %text, i64 %thread, i64 %what) {{
-  %at.number = ptrtoint ptr %at to i64
-  %array.number = ptrtoint ptr %array to i64
-  %distance = sub i64 %at.number, %array.number
-  %index = sdiv i64 %distance, %bytes
-  %inside = icmp ult i64 %index, %count
-  br i1 %inside, label %cell, label %outside
-outside:
-  call void @report(ptr %text, i64 {OUTSIDE}, i64 %thread, i64 %index)
-  ret ptr @nowhere
-cell:
+{IN_ARRAY}
   %stage.place = getelementptr [6 x i64], ptr %cells, i64 %index
   %flight.place = getelementptr i64, ptr %stage.place, i64 1
   %flight = load i64, ptr %flight.place
