@@ -163,7 +163,10 @@ IN_F32: dict[str, Callable[[], Model]] = {
 }
 # The same with products and activations in bf16, and parameters in f32.
 IN_BF16: dict[str, Callable[[], Model]] = {
-    f"{name}{BF16}": lambda make=make: replace(make(), precision="bf16") for name, make in IN_F32.items()
+    f"{name.removesuffix(QUICK)}{BF16}{QUICK * name.endswith(QUICK)}": (
+        lambda make=make: replace(make(), precision="bf16")
+    )
+    for name, make in IN_F32.items()
 }
 # Batches that fill a GPU, in all precisions.
 SIZES_OF_GPUS: dict[str, Callable[[], Model]] = {
