@@ -1,5 +1,6 @@
-"""Sorting along one axis: by counting ranks where it is short, by selection where few
-elements are asked for, else by Batcher's bitonic network."""
+"""Sorting along one axis: by selection where few elements are asked for, by counting ranks where it is short,
+else by Batcher's bitonic network.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def topk(t: TensorLike, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 def _order(along: Along, count: int, descending: bool) -> Value:
     """The positions of the first elements in order, along an axis."""
-    if count <= min(FEW, along.size // 4):
+    if 0 < count <= min(FEW, along.size // 4):
         return selected(along, count, descending)
     if along.size <= SHORT:
         return _at_ranks(along, count, descending)

@@ -94,6 +94,14 @@ def test_the_greatest():
         oc.topk(x, 7)
 
 
+@pytest.mark.parametrize("size", [0, 6, 40])
+def test_none_are_found(size: int):
+    x = oc.data(np.ones((3, size), np.float32), label="x")
+    values, ids = oc.topk(x, 0)
+    assert values.numpy().shape == ids.numpy().shape == (3, 0)
+    assert oc.argsort(x[:, :0]).numpy().shape == oc.sort(x[:, :0]).numpy().shape == (3, 0)
+
+
 def ties(dtype: type) -> Array:
     """13 elements in each of three rows, many of them equal, with the extremes of their type."""
     array = np.round(2 * array_of(3, 13))
