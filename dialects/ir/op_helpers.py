@@ -241,6 +241,14 @@ def parse_defined_operand(parser: Parser) -> SSAValue:
     return operand
 
 
+def check_operand_type(parser: Parser, type: Attribute) -> None:
+    """Parses `: type`, that of all operands, which is known from them; raises `ParseError` for another."""
+    parser.parse_punctuation(":")
+    pos = parser.pos
+    if parser.parse_type() != type:
+        parser.raise_error(f"the operands are of type {type}", pos, parser.pos)
+
+
 class UnaryOp(OwnOperation):
     """Base of operations with one operand, without results, such as `loops.yield %v`."""
 

@@ -12,7 +12,12 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
+    check_operand_type,
+    operation_definition,
+    parse_defined_operand,
+)
 
 # The functions, with the number of their operands.
 FAR_FUNCTIONS = {"sine": 1, "cosine": 1, "remainder": 2}
@@ -65,10 +70,7 @@ class FarOp(OwnOperation):
         )
         parser.parse_keyword("else")
         op = cls(is_far, function, arguments, parse_defined_operand(parser))
-        parser.parse_punctuation(":")
-        pos = parser.pos
-        if parser.parse_type() != op.result.type:
-            parser.raise_error(f"the operands are of type {op.result.type}", pos, parser.pos)
+        check_operand_type(parser, op.result.type)
         return op
 
     def verify_(self) -> None:

@@ -10,7 +10,12 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import (
+    OwnOperation,
+    check_operand_type,
+    operation_definition,
+    parse_defined_operand,
+)
 
 
 @operation_definition
@@ -39,10 +44,7 @@ class RemainderOp(OwnOperation):
         lhs = parse_defined_operand(parser)
         parser.parse_punctuation(",")
         op = cls(lhs, parse_defined_operand(parser))
-        parser.parse_punctuation(":")
-        pos = parser.pos
-        if parser.parse_type() != op.result.type:
-            parser.raise_error(f"the operands are of type {op.result.type}", pos, parser.pos)
+        check_operand_type(parser, op.result.type)
         return op
 
     def verify_(self) -> None:
