@@ -6,7 +6,6 @@ from math import inf
 
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.expressions import apply, spec_apply
 from ocannl.program.tensor_functions.along_axis import Along
 from ocannl.program.tensor_functions.sort_keys import SortKeys, last_of, position_of
@@ -25,7 +24,7 @@ def selected(along: Along, count: int, descending: bool) -> Value:
     parts = [f"p{place}" for place in range(count)]
     operands = "; ".join(str(along.with_axis(part)) for part in parts)
     spec = f"{operands} => {along.with_axis('^'.join(parts))}"
-    return spec_apply(spec, "add", "add", places, [(part, Dim(1)) for part in parts])
+    return spec_apply(spec, "add", "add", places, [])
 
 
 def _first(along: Along, all_keys: SortKeys, descending: bool) -> SortKeys:

@@ -207,12 +207,8 @@ class Closing:
         return {var: Dim(max(1, self.store.minimum(DimVar(var)))) for var in dims}
 
     def _flat_dims(self) -> dict[int, Dim]:
-        """Size 1 for all but the innermost unknown axis of data given flat, which gets the remainder."""
-        sizes: dict[int, Dim] = {}
-        for _, total in open_totals(self.store):
-            for dim in list(total.dims)[:-1]:
-                sizes.setdefault(dim.id, Dim(1))
-        return sizes
+        """The least size for all but the innermost unknown axis of flat data, which gets the remainder."""
+        return self._least(dim.id for _, total in open_totals(self.store) for dim in list(total.dims)[:-1])
 
     def _check_dims(self, order: BroadcastOrder) -> None:
         """Raises `MissingDimension` for a dimension of a parameter that may still have any size."""

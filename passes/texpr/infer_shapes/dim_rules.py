@@ -10,7 +10,7 @@ from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of
 from ocannl.passes.texpr.infer_shapes.rules import AxisRule, Rule
 from ocannl.passes.texpr.infer_shapes.store import LowerBound, Minimum, Store
-from ocannl.passes.texpr.infer_shapes.terms import ONE, Dim, DimAtLeast, DimTerm, DimVar
+from ocannl.passes.texpr.infer_shapes.terms import ONE, Dim, DimAtLeast, DimProduct, DimSum, DimTerm, DimVar
 
 
 class DimRules:
@@ -40,9 +40,9 @@ class DimRules:
         """Raises `ShapeConflict`."""
         dim = self.store.dim(rule.dim)
         if isinstance(dim, DimVar):
-            self._raise_minimum(dim, rule.minimum, rule)
+            self.raise_minimum(dim, rule.minimum, rule)
         elif dim.size < rule.minimum:
-            raise self._conflict(rule, _out_of_range(rule.minimum, dim))
+            raise self._conflict(rule, _too_small(Minimum(rule.minimum, self.store.step, rule), dim))
 
     def equate(self, left: DimTerm, right: DimTerm, rule: Rule) -> None:
         """Makes two resolved dimensions one. Raises `ShapeConflict`."""
@@ -62,10 +62,24 @@ class DimRules:
         lower = self.store.lower.get(var.id)
         if lower is not None and not value.broadcasts and value != lower.size:
             raise self._conflict(rule, f"sizes {value} and {lower.size} differ", var)
-        if value.size < self.store.minimum(var):
-            raise self._conflict(rule, _out_of_range(self.store.minimum(var), value), var)
+        minimum = self.store.at_least.get(var.id)
+        if minimum is not None and value.size < minimum.minimum:
+            raise self._conflict(rule, _too_small(minimum, value), var)
         self.store.bind_dim(var, value, rule)
         self.queue.extend(self.store.dim_rules(var))
+
+    def raise_minimum(self, var: DimVar, minimum: int, rule: Rule) -> None:
+        """Demands that an unknown dimension has a size of `minimum` or more. Raises `ShapeConflict`."""
+        store = self.store
+        if minimum <= store.minimum(var):
+            return
+        store.step += 1
+        store.put(store.at_least, var.id, Minimum(minimum, store.step, rule))
+        lower = store.lower.get(var.id)
+        if lower is not None and minimum > 1:
+            self.assign(var, lower.size, rule)
+        else:
+            self.queue.extend(store.dim_rules(var))
 
     def _refine_known(self, left: DimTerm, right: Dim, rule: AxisRule) -> None:
         if not right.broadcasts:
@@ -84,18 +98,6 @@ class DimRules:
         elif lower is None:
             store.step += 1
             store.put(store.lower, var.id, LowerBound(size, store.step, rule))
-            self.queue.extend(store.dim_rules(var))
-
-    def _raise_minimum(self, var: DimVar, minimum: int, rule: Rule) -> None:
-        store = self.store
-        if minimum <= store.minimum(var):
-            return
-        store.step += 1
-        store.put(store.at_least, var.id, Minimum(minimum, store.step, rule))
-        lower = store.lower.get(var.id)
-        if lower is not None and minimum > 1:
-            self.assign(var, lower.size, rule)
-        else:
             self.queue.extend(store.dim_rules(var))
 
     def _relate(self, left: DimVar, right: DimVar, rule: AxisRule) -> None:
@@ -120,7 +122,7 @@ class DimRules:
         if lower is not None:
             self._bound_below(kept, lower.size, rule)
         if minimum is not None:
-            self.queue.append(DimAtLeast(kept, minimum.minimum, minimum.rule.origin))
+            self.queue.append(minimum.rule)
 
     def _conflict(self, rule: Rule, reason: str, var: DimVar | None = None) -> ShapeConflict:
         return dim_conflict(self.store, rule, reason, var)
@@ -156,8 +158,10 @@ def dim_conflict(store: Store, rule: Rule, reason: str, var: DimVar | None = Non
     )
 
 
-def _out_of_range(minimum: int, size: Dim) -> str:
-    return f"position {minimum - 1} is used of an axis of size {size}"
+def _too_small(least: Minimum, size: Dim) -> str:
+    if isinstance(least.rule, DimSum | DimProduct):
+        return f"`{least.rule.axis}` takes {least.minimum} positions or more, the axis has size {size}"
+    return f"position {least.minimum - 1} is used of an axis of size {size}"
 
 
 def _waiting(store: Store, var: DimVar) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ocannl.passes.analysis.schedules.divisors import divisors_beside
@@ -10,7 +12,7 @@ from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
 from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of, sides_of
 from ocannl.passes.texpr.infer_shapes.store import Store
-from ocannl.passes.texpr.infer_shapes.terms import Dim, DimProduct, DimSum, DimTerm, DimVar, Relation
+from ocannl.passes.texpr.infer_shapes.terms import Dim, DimProduct, DimSum, DimTerm, DimVar, Relation, Row
 from ocannl.passes.texpr.infer_shapes.totals import Total, exact_root
 
 
@@ -30,6 +32,9 @@ class RelationRules:
         basis = self._basis(rule, factors)
         if not total.rows and not total.dims:
             self._give(rule, whole, Dim(total.known, basis))
+        elif isinstance(whole, DimVar) and not total.rows:
+            least = total.known * math.prod(map(self.store.minimum, total.dims.elements()))
+            self._bound_whole(rule, whole, least, total.dims)
         elif isinstance(whole, Dim):
             self._divide(rule, whole, total, basis)
 
@@ -81,9 +86,48 @@ class RelationRules:
         self._check_bases(rule, [self.store.dim(dim) for _, dim in (*rule.terms, (-1, rule.whole))])
         if not unknown:
             self._check_sum(rule, total)
-        elif len(unknown) == 1:
-            ((dim, coefficient),) = unknown.items()
-            self._solve_sum(rule, dim, coefficient, -total)
+        else:
+            self._bound_sum(rule, unknown, total)
+            if len(unknown) == 1:
+                ((dim, coefficient),) = unknown.items()
+                self._solve_sum(rule, dim, coefficient, -total)
+
+    def _bound_sum(self, rule: DimSum, unknown: dict[DimVar, int], known: int) -> None:
+        """Raises the least size of an axis to that of its parts.
+
+        Raises `ShapeConflict` for an axis of known size that does not hold it.
+        """
+        parts = [dim for dim, coefficient in unknown.items() if coefficient > 0]
+        least = known + sum(unknown[dim] * max(rule.least, self.store.minimum(dim)) for dim in parts)
+        whole = self.store.dim(rule.whole)
+        if isinstance(whole, DimVar):
+            if unknown.get(whole) == -1:
+                self._bound_whole(rule, whole, least, parts)
+        elif least > 0:
+            taken = whole.size + least
+            reason = f"`{rule.axis}` takes {taken} positions or more, the axis has size {whole}"
+            if rule.window:
+                reason = f"a window of size {taken} does not fit in an axis of size {whole}: `{rule.axis}`"
+            raise self._conflict(rule, reason)
+
+    def _bound_whole(self, rule: Relation, whole: DimVar, least: int, parts: Collection[DimVar]) -> None:
+        if least > self.store.minimum(whole) and not self._follows(parts, rule):
+            self.dims.raise_minimum(whole, least, rule)
+
+    def _follows(self, dims: Iterable[DimTerm], rule: Relation) -> bool:
+        """Whether the least size of a dimension follows from a rule, which would raise it without an end."""
+        waiting, seen = deque(dims), set[int]()
+        while waiting:
+            dim = self.store.dim(waiting.popleft())
+            bound = None if isinstance(dim, Dim) or dim.id in seen else self.store.at_least.get(dim.id)
+            if bound is None or isinstance(dim, Dim):
+                continue
+            if bound.rule is rule:
+                return True
+            seen.add(dim.id)
+            for side in sides_of(bound.rule):
+                waiting.extend(self.store.full_row(side).axes if isinstance(side, Row) else (side,))
+        return False
 
     def _check_sum(self, rule: DimSum, excess: int) -> None:
         if not excess:
@@ -96,24 +140,18 @@ class RelationRules:
 
     def _solve_sum(self, rule: DimSum, dim: DimVar, coefficient: int, total: int) -> None:
         size, rest = divmod(total, coefficient)
-        least = 0 if self.store.dim(rule.whole) == dim else rule.least
-        if rest or size < least:
+        if rest or size < 0:
             raise self._conflict(rule, self._unsolvable(rule, coefficient, total))
         self.dims.assign(dim, Dim(size), rule)
 
-    def _unsolvable(self, sum: DimSum, coefficient: int, total: int) -> str:
-        whole = self.store.dim(sum.whole)
+    def _unsolvable(self, rule: DimSum, coefficient: int, total: int) -> str:
+        whole = self.store.dim(rule.whole)
         if coefficient < 0 or not isinstance(whole, Dim):
-            return f"`{sum.axis}` has no size"
-        rest = total - coefficient if sum.window else total
-        if rest < 0 and sum.window:
-            least = whole.size - rest
-            return f"a window of size {least} does not fit in an axis of size {whole}: `{sum.axis}`"
-        if rest < 0:
-            return f"`{sum.axis}` takes {whole.size - rest} positions or more, the axis has size {whole}"
-        what = "leaves" if sum.window else "has"
+            return f"`{rule.axis}` has no size"
+        what = "leaves" if rule.window else "has"
+        rest = total - coefficient if rule.window else total
         return (
-            f"`{sum.axis}` in an axis of size {whole} {what} {rest}, which does not divide by {coefficient}"
+            f"`{rule.axis}` in an axis of size {whole} {what} {rest}, which does not divide by {coefficient}"
         )
 
     def _basis(self, rule: DimProduct, factors: Iterable[DimTerm]) -> str | None:

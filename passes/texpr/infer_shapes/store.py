@@ -60,7 +60,7 @@ class LowerBound(NamedTuple):
 
 
 class Minimum(NamedTuple):
-    """A demand of a fixed position: the size is `minimum` or more."""
+    """A demand of a fixed position, or of the parts of an axis: the size is `minimum` or more."""
 
     minimum: int
     step: int

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.terms import (
     Dim,
+    DimAtLeast,
     DimEq,
+    DimLe,
     DimProduct,
     DimSum,
     DimTerm,
@@ -17,6 +21,7 @@ from ocannl.passes.texpr.infer_shapes.terms import (
     Row,
     RowEq,
     Shape,
+    TotalElements,
     closed_row,
 )
 
@@ -157,6 +162,64 @@ def test_a_droppable_part_is_empty_in_the_end():
     s.add(DimSum(whole, ((1, a), (1, b)), 0, "a^b", droppable=(b,)), DimEq(a, Dim(3)))
     s.close([])
     assert [s.dim(dim) for dim in (whole, a, b)] == [Dim(3), Dim(3), Dim(0)]
+
+
+def test_parts_of_which_positions_are_used_are_in_the_whole():
+    """Whatever it is used with: a size of 1 broadcasts to it, and one that is less is an error."""
+    for order in itertools.permutations(range(4)):
+        s = Solver()
+        joined_parts, inner, a, b, c = dims(s, *[None] * 5)
+        found = [
+            DimSum(inner, ((1, a), (1, b)), 0, "a^b"),
+            DimSum(joined_parts, ((1, inner), (1, c)), 0, "ab^c"),
+            DimAtLeast(a, 1),
+            DimAtLeast(b, 2),
+        ]
+        s.add(*(found[number] for number in order))
+        used = s.copy()
+        (result,) = dims(used, None)
+        used.add(DimLe(result, joined_parts), DimLe(result, Dim(1)), DimAtLeast(c, 1))
+        used.close([])
+        assert [used.dim(dim) for dim in (result, inner, a, b, c)] == [Dim(4), Dim(3), Dim(1), Dim(2), Dim(1)]
+        with pytest.raises(ShapeConflict, match=r"`ab\^c` takes 3 positions or more, the axis has size 2"):
+            s.add(DimEq(joined_parts, Dim(2)))
+
+
+def test_the_positions_of_a_known_whole_are_in_its_parts():
+    s = Solver()
+    a, b, c = dims(s, 2, None, None)
+    s.add(DimSum(Dim(4), ((1, a), (1, b), (1, c)), 0, "a^b^c"), DimAtLeast(b, 1))
+    for used in (b, c):
+        with pytest.raises(
+            ShapeConflict, match=r"`a\^b\^c` takes [45] positions or more, the axis has size 4"
+        ):
+            s.add(DimAtLeast(used, 2), DimAtLeast(c, 1))
+    s.close([])
+    assert [s.dim(b), s.dim(c)] == [Dim(1), Dim(1)]
+
+
+def test_factors_of_which_positions_are_used():
+    s = Solver()
+    whole, a, result = dims(s, None, None, None)
+    s.add(DimProduct(whole, (closed_row(a, 3),), "a&b"), DimAtLeast(a, 2), DimLe(result, whole))
+    s.close([])
+    assert s.dim(result) == Dim(6)
+
+
+def test_an_axis_that_would_hold_itself_and_more():
+    s = Solver()
+    a, b = dims(s, None, None)
+    s.add(DimSum(a, ((1, b),), 1, "1^b"), DimSum(b, ((1, a),), 1, "1^a"))
+    with pytest.raises(ShapeConflict):
+        s.close([])
+
+
+def test_flat_data_have_the_positions_that_are_used():
+    s = Solver()
+    rows, columns = dims(s, None, None)
+    s.add(TotalElements((closed_row(rows, columns),), 6), DimAtLeast(rows, 2))
+    s.close([Leaf(Shape(Row(), Row(), closed_row(rows, columns)), LeafKind.DATA, "flat")])
+    assert [s.dim(rows), s.dim(columns)] == [Dim(2), Dim(3)]
 
 
 def test_open_factors_of_a_known_size_are_not_guessed():
