@@ -18,7 +18,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
-from xdsl.utils.arg_spec import parse_spec
+from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
@@ -35,6 +35,7 @@ from ocannl.passes.analysis.targets.target import DEFAULT_TARGET, TargetDescript
 from ocannl.passes.analysis.targets.target_options import TargetOptions
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
 from ocannl.runtime.host.processor import chosen_target
+from ocannl.tools.options import wrong_option
 from ocannl.tools.output import Output, OutputError
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -277,7 +278,7 @@ class OptMain(xDSLOptMain):
             began = time.perf_counter()
 
         text = expand_pipelines(self.args.passes)
-        self._check_names(text)
+        self._check_passes(text)
         try:
             parsed = PassPipeline.parse_spec(self.available_passes, text, after)
         except ValueError as error:
@@ -294,13 +295,23 @@ class OptMain(xDSLOptMain):
         target = self.available_targets[spec.name]
         if len(signature(target).parameters):
             return
+        made = cast(Callable[[], type[Target]], target)()
+        self._check_options(made, spec)
         try:
-            cast(Callable[[], type[Target]], target)().from_spec(spec)
+            made.from_spec(spec)
         except ValueError as error:
             raise UsageError(f"-t {self.args.target}: {error}") from None
 
-    def _check_names(self, passes: str) -> None:
-        for name in filter(None, (part.partition("{")[0].strip() for part in _parts(passes))):
+    def _check_options(self, made: type[ArgSpecConvertible], spec: ArgSpec) -> None:
+        """Raises `UsageError` for options that a pass or target does not have, and for their values."""
+        wrong = wrong_option(made, spec)
+        if wrong is not None:
+            raise UsageError(wrong)
+
+    def _check_passes(self, passes: str) -> None:
+        """Raises `UsageError` for passes and options that there are not."""
+        for part in filter(None, _parts(passes)):
+            name = part.partition("{")[0].strip()
             if name in PIPELINES:
                 raise UsageError(f"the pipeline `{name}` has no options: its passes have, one by one")
             if name not in self.available_passes:
@@ -312,6 +323,7 @@ class OptMain(xDSLOptMain):
                     else f"; pipelines are {', '.join(PIPELINES)}"
                 )
                 raise UsageError(f"there is no pass `{name}`{hint}")
+            self._check_options(self.available_passes[name](), parse_spec(part))
 
 
 def expand_pipelines(passes: str) -> str:

@@ -39,6 +39,25 @@ class TestCommandLine:
         done = opt("", "-p", "cpu{vector_bytes=32}")
         assert "the pipeline `cpu` has no options" in done.err
 
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ("-p schedule{vector_byte=32}", "has no option `vector_byte`; did you mean vector_bytes"),
+            ("-p infer-shapes{x=1}", "`infer-shapes` has no option `x`: it has none"),
+            ("-p schedule{described=1}", "`schedule` has no option `described`; its options are cpu, "),
+            ("-p schedule{vector-bytes=x}", "`vector-bytes` of `schedule` is a whole number, found `x`"),
+            ("-p lower-loops-to-kernels{roles=maybe}", "is true or false, found `maybe`"),
+            ("-p lower-loops-to-kernels{roles=true,false}", "is true or false, found `true,false`"),
+            ("-p lower-loops-to-kernels{roles}", "is true or false, found no value"),
+            ("-t ptx{lines=3}", "the option `lines` of `ptx` is true or false, found `3`"),
+            ("-t ptx{checks=true}", "`ptx` has no option `checks`; its options are arch, lines"),
+        ],
+    )
+    def test_options_that_there_are_not(self, given: str, said: str, opt: Opt):
+        done = opt("", *given.split())
+        check_report(done)
+        assert said in done.err
+
     @pytest.mark.parametrize("text", ["", "\n", "// nothing\n"])
     def test_a_text_without_operations(self, text: str, opt: Opt):
         assert opt(text) == Done(0, "builtin.module {\n}\n", "")
@@ -195,8 +214,8 @@ class TestOptionsAndOutput:
             ("-p rematerialize{l2_bytes=-1}", "l2_bytes from 0 to"),
             ("-p lower-loops-to-kernels{stages=0}", "stages is from 1 to 64, found 0"),
             ("-p lower-loops-to-kernels{tile_bytes=-1}", "tile_bytes is from 1 to 1048576, found -1"),
-            ("-t ptx{foo=1}", '-t ptx{foo=1}: Provided arguments ["foo"] not found'),
-            ("-t llvm{foo=1}", '-t llvm{foo=1}: Provided arguments ["foo"] not found'),
+            ("-t ptx{foo=1}", "`ptx` has no option `foo`; its options are arch, lines"),
+            ("-t llvm{foo=1}", "`llvm` has no option `foo`; its options are "),
             ("-o /nowhere/x.mlir", "cannot write /nowhere/x.mlir: No such file or directory"),
             ("-o /", "cannot write /: Is a directory"),
         ],
