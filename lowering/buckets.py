@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from ocannl.dialects import assign
 from ocannl.dialects.index.linear import Linear, Map, MapAttr
 from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
 from ocannl.dialects.ir.origins import union
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.lowering.collectives import FEW_BYTES

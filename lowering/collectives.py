@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects import assign
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.index.memref import element_bytes, memref_shape
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.collectives import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +13,7 @@ from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, ScheduledOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.arena import arena_range, arena_ranges, has_own_memory
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import Step, all_steps, declaration, functions, nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import LocationAttr, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -13,6 +13,7 @@ from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.index.memref import array_type
 from ocannl.dialects.index.splits import SplitAxis
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.texpr.apply import MATERIALIZED, VIRTUAL
 from ocannl.dialects.texpr.collectives import CollectiveOp
 from ocannl.dialects.texpr.messages import SendOp

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects import assign
 from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
 from ocannl.dialects.ir.origins import union
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.buckets import Declare, accesses, assigned, in_rows, place, read_at
 from ocannl.lowering.collectives import FEW_BYTES
 from ocannl.passes.analysis.projection import Projection

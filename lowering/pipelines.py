@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TypeAlias
 
@@ -23,6 +22,7 @@ from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES, SHARED_BYTES, WARPGROUP_ARCH
 from ocannl.dialects.loops import LOOPS
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import verify_steps
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass

@@ -6,7 +6,7 @@ bit length is then the number of loops that the value stands in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
@@ -15,6 +15,7 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(slots=True)

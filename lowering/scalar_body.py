@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i8, i32, i64
@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from ocannl.dialects import assign, loops
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar import TRUTH_VALUES
 from ocannl.dialects.scalar.accumulation import ORDERED, accumulate, accumulated_in, neutral_number
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType

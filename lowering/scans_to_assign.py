@@ -6,13 +6,14 @@ one position of a node, it reads or writes in place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Const
 from ocannl.dialects.texpr.tensor_type import shape_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import LocationAttr, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -18,6 +18,7 @@ from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
 from ocannl.dialects.ir.op_helpers import given
 from ocannl.dialects.ir.origins import merge, union
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute

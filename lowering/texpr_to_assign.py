@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, texpr
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.scans_to_assign import RoutineLowering
 from ocannl.passes.analysis.equality.layers import ALL_LAYERS, equal_layers
 

@@ -4,8 +4,7 @@ serves all streams.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.threefry import ROUNDS, ROUNDS_PER_KEY, mixed
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import ValueType, vector

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
+
+from ocannl.dialects.records import dataclass
 
 # How assignments of values begin.
 OF_VALUES = "assign.accum "

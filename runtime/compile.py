@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.pipelines import (
     PIPELINES,
     PassMaker,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -11,6 +11,7 @@ from ocannl.dialects.assign.node import KEPT
 from ocannl.dialects.index.splits import SplitAxis, whole_sizes
 from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.loops import CollectiveOp, FuncOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.precisions import dtype_name
 from ocannl.lowering.arena import has_own_memory
 from ocannl.lowering.entry import EntryLayout, collectives, entry_layout

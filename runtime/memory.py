@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.arena import ALIGNMENT, COPIED, PADDING, VERSION
 from ocannl.runtime import dlpack
 

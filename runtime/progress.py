@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ocannl.dialects.records import dataclass
 
 # The seconds after which it is shown.
 PATIENCE = 2.0

@@ -7,7 +7,7 @@ iteration leaves the node's value.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from math import prod
 
@@ -29,6 +29,7 @@ from ocannl.dialects.index.splits import SplitAxis
 from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.text_printer import op_text
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Const
 from ocannl.passes.analysis.dataflow.memory import byte_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -16,6 +16,7 @@ from ocannl.dialects.index.linear import Map
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.written_cells import WrittenCells
 from ocannl.dialects.ir.errors import at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import RoutineOp
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -13,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import memref_shape
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -12,6 +11,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.linear import Linear, Map, clashing_variables, parse_linear
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

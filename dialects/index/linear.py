@@ -8,7 +8,6 @@ expressions have neither names nor a normal form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import Data
@@ -16,6 +15,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ https://docs.nvidia.com/cuda/cuda-driver-api, "cuTensorMapEncodeTiled"
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -18,6 +17,7 @@ from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.index.memref import element_bytes, is_swizzled, memref_shape
 from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, VECTOR_BYTES
+from ocannl.dialects.records import dataclass
 
 # The axes of a node that has a tensor map, and the elements of a box along each.
 MOST_AXES, MOST_ELEMENTS = 5, 256

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -34,6 +33,7 @@ from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_def
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import PendingOp, TogetherOp, enclosing_launch
 from ocannl.dialects.loops import ReduceOp, YieldOp
+from ocannl.dialects.records import dataclass
 
 # The rows and the columns of a product of fragments, and the threads of a warp along its columns.
 ROWS, COLUMNS, ACROSS = 16, 8, 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, Region
 from xdsl.irdl import IRDLOperation, prop_def, region_def, traits_def
@@ -28,6 +27,7 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.ir.op_helpers import OwnOperation, operation_definition
 from ocannl.dialects.kernel.launch import POINT, check_values
 from ocannl.dialects.loops import check_fresh
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import check_no_arguments, parse_body
 
 

@@ -7,7 +7,7 @@ released, and release each stage once, when its products are done. No wait is fo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -21,6 +21,7 @@ from ocannl.dialects.kernel.mma import MmaOp, WaitProductsOp
 from ocannl.dialects.kernel.point import PointOp, numbered, points_of
 from ocannl.dialects.kernel.stages import AwaitOp, FillOp, ReleaseOp, StageOp
 from ocannl.dialects.loops import LoadOp
+from ocannl.dialects.records import dataclass
 
 
 def check_protocol(producer: Block, consumer: Block, rings: Collection[SSAValue], stages: int) -> None:

@@ -4,11 +4,11 @@ vectors, which multiply groups of neighbours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
+
+from ocannl.dialects.records import dataclass
 
 # The rows of a tile of a matrix unit, the accumulators in each of them, and its groups along the sum.
 TILE = 16

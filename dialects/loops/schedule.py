@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -11,6 +9,7 @@ from xdsl.printer import Printer
 
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.loops.dot_instructions import DOT_NAMES
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import copysign, inf
 from typing import TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
+
+from ocannl.dialects.records import dataclass
 
 ScalarType: TypeAlias = Float32Type | Float64Type
 ConstantKey: TypeAlias = tuple[str, Attribute]

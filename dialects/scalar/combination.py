@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Data, SSAValue
 from xdsl.irdl import irdl_attr_definition
@@ -18,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.linear import Linear, map_text, parse_optional_map
 from ocannl.dialects.ir.op_helpers import parse_defined_operand, parse_optional_defined_operand
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 

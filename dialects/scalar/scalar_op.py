@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.integer_lowerings import (
     EmitInteger,

@@ -8,7 +8,6 @@ for zero. F. Giesen's "half_to_float_fast" and "float_to_half_fast" of 2012 show
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 import ml_dtypes
@@ -16,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
 from xdsl.ir import Attribute
+
+from ocannl.dialects.records import dataclass
 
 W = TypeVar("W")
 

@@ -8,12 +8,12 @@ f32, the upper 27 bits of word 0 and then the upper 26 bits of word 1 in f64. Th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Literal, TypeAlias
+
+from ocannl.dialects.records import dataclass
 
 RowName: TypeAlias = Literal["batch", "input", "output"]
 ROW_NAMES: tuple[RowName, ...] = ("batch", "input", "output")

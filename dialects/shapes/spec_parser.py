@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.spec import (
     Affine,
     Anything,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.spec import Concat, Name, Slot, Spec, names_of
 
 Place: TypeAlias = tuple[int, int, int]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind, Shape
 
 MOST_AXES = 1000

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from ocannl.dialects.index.linear import Map, MapAttr, Space, SpaceAttr, parse_map, parse_space, space_text
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination, TermAttr, parse_combination, print_combination
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import Data, Operation
 from xdsl.irdl import irdl_attr_definition
@@ -10,6 +10,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from ocannl.dialects.index.splits import SplitAxis, parse_splits, splits_text
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 
 

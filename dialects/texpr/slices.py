@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import Data, SSAValue
@@ -15,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import POSITION, Linear, parse_linear
 from ocannl.dialects.ir.op_helpers import fill, operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape, closed_row
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type

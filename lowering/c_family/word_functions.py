@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.small_floats import Format, WordOp, narrow, widen
 
 OPERATORS = {"and": "&", "or": "|", "add": "+", "sub": "-", "shl": "<<", "lshr": ">>"}

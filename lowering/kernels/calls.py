@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -14,6 +14,7 @@ from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, StoreOp
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +15,7 @@ from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
 from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, StepOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.arena import arena_range, has_own_memory
 from ocannl.lowering.entry import collectives, entry_layout

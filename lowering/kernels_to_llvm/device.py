@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,7 @@ from ocannl.dialects.kernel import BarrierOp
 from ocannl.dialects.kernel.gpu import SWIZZLED_ALIGNMENT, VECTOR_BYTES, WARPGROUP_ARCH
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, TensorMap, launches, routines

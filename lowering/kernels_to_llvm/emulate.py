@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import Operation, SSAValue
@@ -36,6 +35,7 @@ from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.kernel.point import PointOp
 from ocannl.dialects.kernel.protocol import way_to
 from ocannl.dialects.loops import LoadOp, ReduceOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, READ, READ_LATER, WRITE_LATER, CheckedAccess
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.dialects import arith
@@ -12,6 +11,7 @@ from xdsl.dialects.math import Exp2Op, TanhOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.approximate import RECIPROCAL, is_approximate
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.instructions import INTRINSICS, LIBRARY

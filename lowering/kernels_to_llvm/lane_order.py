@@ -7,12 +7,12 @@ are padded. If some threads in a row have other rows instead, a warp still moves
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, SECTOR_BYTES, WARP
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder
 
 

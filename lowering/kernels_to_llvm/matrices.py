@@ -8,14 +8,13 @@ https://docs.nvidia.com/cuda/parallel-thread-execution, "ldmatrix"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS
 from ocannl.dialects.loops import LoadOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.kernels.registers import Variables
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import value_type

@@ -8,7 +8,6 @@ whole sectors, in place of halves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
@@ -19,6 +18,7 @@ from ocannl.dialects.kernel.gpu import HALF_BYTES, WARP
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS
 from ocannl.dialects.loops import StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.kernels.registers import Point, Variables, is_aligned, key
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import ValueType, value_type, vector

@@ -8,12 +8,11 @@ https://docs.nvidia.com/cuda/parallel-thread-execution, "Swizzling Modes"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, SWIZZLED_ROWS, VECTOR_BYTES
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder
 
 

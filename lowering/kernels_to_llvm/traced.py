@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
@@ -11,6 +10,7 @@ from xdsl.ir import Operation
 
 from ocannl.dialects.ir.origins import union
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.entry import EntrySlots
 from ocannl.lowering.kernels_to_llvm.emulate import Emulation
 from ocannl.lowering.kernels_to_llvm.module import EmulationEmitter

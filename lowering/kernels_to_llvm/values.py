@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.kernels.registers import Point, Variables, key
 from ocannl.lowering.llvm.types import ValueType
 

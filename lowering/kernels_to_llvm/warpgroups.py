@@ -8,7 +8,6 @@ https://docs.nvidia.com/cuda/parallel-thread-execution, "Asynchronous Warpgroup 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -27,6 +26,7 @@ from ocannl.dialects.kernel.gpu import BANK_BYTES, HALF_BYTES, SWIZZLED_BYTES, S
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp, depends
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder
 
 WARPS, MOST_COLUMNS = 4, 256

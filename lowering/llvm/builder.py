@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation
 
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.machine import Machine
 from ocannl.lowering.llvm.types import ValueType, vector
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import Attribute
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.small_floats import F16, Format, WordOp, narrow, small_format, widen
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import ValueType, vector

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.targets.target import TargetDescription
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.small_floats import small_bits, small_format
 
 _FLOATS = {Float32Type: ("float", "f32", 4), Float64Type: ("double", "f64", 8)}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.loops import FuncOp, RepeatOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.lowering.arena import PADDING
 from ocannl.lowering.c_family.text_lines import TextLines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
@@ -15,6 +14,7 @@ from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import node_mode, operations, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
 from xdsl.ir import SSAValue
@@ -15,6 +15,7 @@ from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.pipelining import whole
 from ocannl.passes.analysis.nests import operations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type
 from xdsl.ir import Block, Operation, Region
@@ -12,6 +11,7 @@ from ocannl.dialects.index.linear import Linear, Space
 from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, Fragments, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.options import Types
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores
 from ocannl.passes.analysis.patterns.contractions import Contraction

@@ -8,7 +8,7 @@ threads where it needs them: products have tiles in registers, rows are shared b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -22,6 +22,7 @@ from ocannl.dialects.kernel.mma import ACROSS
 from ocannl.dialects.kernel.own import OwnOp
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.block_arrays import TILE_COLUMN, TILE_ROW, BlockArrays
 from ocannl.lowering.loops_to_kernels.block_products import WarpThreads, digits, multiply, warp_grid

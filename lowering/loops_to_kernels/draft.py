@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Block, Operation, Region
 
@@ -11,6 +11,7 @@ from ocannl.dialects.index.bounds import Bound, BoundsAttr
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.kernel import LaunchOp, WhereOp
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import with_reduced
 from ocannl.passes.analysis.schedules.divisors import largest_divisor

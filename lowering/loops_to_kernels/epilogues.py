@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr
@@ -14,6 +14,7 @@ from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.kernel import WhereOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.passes.analysis.nests import Indexed, all_steps, used_nodes
 from ocannl.passes.rewrites.indices import substitute_indices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -17,6 +17,7 @@ from ocannl.dialects.kernel import BarrierOp, ForOp
 from ocannl.dialects.kernel.gpu import THREADS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.rows import add_scratch, combine_all
 from ocannl.passes.analysis.names import Names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Float32Type, ModuleOp
@@ -15,6 +14,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import FRAGMENTS, QUARTERS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator, take_resets
 from ocannl.lowering.loops_to_kernels.blocks_in_turn import blocks_in_turn, has_products
 from ocannl.lowering.loops_to_kernels.contraction import contraction

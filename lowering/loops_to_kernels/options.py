@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import Attribute
@@ -15,6 +14,7 @@ from ocannl.dialects.kernel.gpu import (
     STATIC_SHARED_BYTES,
     WARPGROUP_PROCESSORS,
 )
+from ocannl.dialects.records import dataclass
 
 Types: TypeAlias = Sequence[type[Attribute]]
 

@@ -7,8 +7,6 @@ So no two blocks store to one cell, and sums do not depend on the order of block
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -20,6 +18,7 @@ from ocannl.dialects.kernel.condition import IfOp
 from ocannl.dialects.kernel.gpu import CONCURRENT_BLOCKS, PROCESSORS, THREADS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.accumulation import builder_for
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded

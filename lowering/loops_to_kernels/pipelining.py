@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -26,6 +25,7 @@ from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.dialects.kernel.point import Numbered, PointOp, numbered
 from ocannl.dialects.loops import ReduceOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
 # Stages that are needed for products in flight: that of the last step, and that of this one.

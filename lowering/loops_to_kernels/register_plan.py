@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from xdsl.dialects.builtin import BFloat16Type, Float32Type
@@ -22,6 +21,7 @@ from ocannl.dialects.kernel.gpu import HALF_BYTES, SWIZZLED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.mma import COLUMNS, FRAGMENTS, ROWS
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.accumulators import Accumulator
 from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -22,6 +21,7 @@ from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.kernel.mma import WaitProductsOp
 from ocannl.dialects.kernel.point import Numbered, PointOp, numbered
 from ocannl.dialects.loops import ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_kernels.draft import Draft
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -19,6 +18,7 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.placement import Level, Placement
 from ocannl.passes.analysis.costs.cache_lines import LINE

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder, Loop, Position
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.types import ValueType

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.arena import ALIGNMENT, PADDING
 from ocannl.lowering.entry import EntryLayout, entry_symbol
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -16,6 +16,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.arena import disjoint
 from ocannl.lowering.entry import EntryLayout, EntrySlots, collectives, used_names
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position

@@ -5,13 +5,14 @@ IA-32 Architectures Software Developer's Manual", VDPBF16PS).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import bf16, f32
 
 from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.loops import LoadOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.instructions import neighbours
 from ocannl.lowering.llvm.types import ValueType, vector

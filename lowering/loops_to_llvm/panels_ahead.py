@@ -7,7 +7,6 @@ while the others of a strip read nothing else from there.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
@@ -15,6 +14,7 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.loops_to_llvm.tile import strip_start
 from ocannl.lowering.placement import Placement, Reduction
 from ocannl.passes.analysis.costs.cache_lines import LINE

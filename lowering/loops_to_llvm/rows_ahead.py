@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.placement import Placement
 from ocannl.passes.analysis.costs.cache_lines import LINE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.environment import Environment
 from ocannl.passes.analysis.schedules.parallel_tasks import Cut

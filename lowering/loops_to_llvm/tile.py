@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.types import ValueType
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -15,6 +14,7 @@ from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import Position
 from ocannl.lowering.llvm.indices import from_index, linear_value
 from ocannl.lowering.llvm.instructions import emit_position, select

@@ -7,12 +7,13 @@ Arm, "Arm Architecture Reference Manual" (DotProd, I8MM).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from ocannl.dialects.loops import ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.instructions import call, neighbours
 from ocannl.lowering.llvm.types import ValueType, vector

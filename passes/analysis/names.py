@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from ocannl.dialects.index.linear import Linear, Space, SpaceAttr
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import nodes, operations, steps
 
 # Between the first and the last part of the label of nests that were fused.

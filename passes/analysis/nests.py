@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias, TypeGuard, cast
 
@@ -29,6 +28,7 @@ from ocannl.dialects.loops import (
     StoreOp,
 )
 from ocannl.dialects.loops.late_bodies import late_body
+from ocannl.dialects.records import dataclass
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 Opaque: TypeAlias = RepeatOp | CollectiveOp

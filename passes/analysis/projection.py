@@ -6,10 +6,11 @@ An axis of size 1 is indexed at 0 and takes no iteration variable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import Row, Shape
 
 ZERO = Linear()

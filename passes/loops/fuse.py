@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import nests, ungrouped, ungrouped_steps
 from ocannl.passes.rewrites.dead_stores import FUSED, mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser

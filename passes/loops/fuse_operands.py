@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
@@ -17,6 +16,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.footprints import NestFootprint
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.fusion.row_fusion import NestChain, is_far

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.fusion.fusion_legality import LONGEST_NEST, NestSummary, Renaming
 from ocannl.passes.analysis.nests import all_steps, functions, names_in, operations, substituted
 from ocannl.passes.analysis.patterns.contractions import find_contraction

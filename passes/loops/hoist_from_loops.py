@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, RepeatOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import (
     Indexed,

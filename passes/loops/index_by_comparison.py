@@ -8,7 +8,6 @@ scatter. Both are products with a one-hot matrix that is never made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -22,6 +21,7 @@ from ocannl.dialects.index.linear import POSITION, Linear, MapAttr, SpaceAttr, i
 from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.ir.origins import derive, inherit
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.accumulation import accumulate, builder_for, neutral_constant
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.precisions import is_float

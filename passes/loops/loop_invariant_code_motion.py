@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import ReduceOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Indexed, functions, nests, points, with_reduced
 
 

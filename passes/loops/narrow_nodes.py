@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -17,6 +16,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import array_type, element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import functions
 from ocannl.passes.analysis.patterns.contractions import find_contraction
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
@@ -15,6 +14,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cache_lines import fills_lines
 from ocannl.passes.analysis.costs.footprints import AccessFootprint
 from ocannl.passes.analysis.dataflow.memory import byte_size

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +12,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.dependences import NestNodes, followers
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import all_steps, declaration, functions

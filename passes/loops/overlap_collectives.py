@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.assign.collective import PHASES, START, WAIT
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.work import flops
 from ocannl.passes.analysis.dataflow.dependences import NestNodes, followers
 from ocannl.passes.analysis.dataflow.memory import byte_size

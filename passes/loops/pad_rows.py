@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,6 +15,7 @@ from ocannl.dialects.index.memref import array_type, element_bytes, element_type
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import SECTOR_BYTES, VECTOR_BYTES
 from ocannl.dialects.loops import LoadOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import functions
 
 # A row of fewer bytes grows too much, and a smaller node is in the caches.

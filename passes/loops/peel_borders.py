@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -16,6 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import functions, nests_of, operations, points
 from ocannl.passes.analysis.patterns.window_pieces import Piece, pieces_of
 from ocannl.passes.analysis.patterns.zeros_around import Box, zeros_around

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i8, i64
 from xdsl.passes import ModulePass
@@ -13,6 +11,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import array_type
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, RepeatOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.dataflow.liveness import lifetimes
 from ocannl.passes.analysis.dataflow.memory import byte_size

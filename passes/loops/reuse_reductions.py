@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +13,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Opaque, operations, substituted, ungrouped, ungrouped_steps
 from ocannl.passes.analysis.values.value_numbering import Key, ValueNumbering
 from ocannl.passes.rewrites.dead_code import remove_unused_operations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,7 @@ from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import BYTES_A_CYCLE, LAUNCH_CYCLES
 from ocannl.dialects.loops import FuncOp, NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import accesses, functions, points, single_nests, steps_using
 from ocannl.passes.analysis.patterns.resets import reset_to
 from ocannl.passes.rewrites.rfactor import nest_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, f32
@@ -24,6 +23,7 @@ from ocannl.dialects.kernel.gpu import (
 )
 from ocannl.dialects.kernel.mma import QUARTERS
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import functions, points, single_nests, variable_sizes
 from ocannl.passes.analysis.patterns.contractions import Contraction, find_contraction, is_sum_of_products

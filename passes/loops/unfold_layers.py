@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from itertools import pairwise
 from operator import attrgetter
@@ -24,6 +24,7 @@ from ocannl.dialects.ir.late_locations import locate_late
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.late_bodies import Pattern, late_copy
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.equality.layered_origins import LayeredOrigins, settle
 from ocannl.passes.analysis.equality.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.analysis.equality.structural_equality import StructuralNumbering

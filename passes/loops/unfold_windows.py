@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import functions, single_nests
 from ocannl.passes.rewrites.unfolded_windows import Unfolder, find_unfolding

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects import arith
@@ -16,6 +15,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.read_cells import read_ranges
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import ZERO, operations, steps_using

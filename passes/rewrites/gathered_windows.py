@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType
@@ -17,6 +16,7 @@ from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_ma
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.read_cells import read_ranges
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import names_in, operations, steps_using

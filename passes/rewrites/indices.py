@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import NestOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import ZERO, Indexed, operations, substituted
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -15,6 +14,7 @@ from ocannl.dialects.index.linear import Map, Space, identity_map
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, SumBlocks, YieldOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.accumulation import (
     accumulate,
     add_exactly,

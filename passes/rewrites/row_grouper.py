@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.footprints import NestFootprint
 from ocannl.passes.analysis.fusion.row_fusion import NestChain
 from ocannl.passes.analysis.names import labels_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Region, SSAValue
@@ -15,6 +14,7 @@ from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.origins import union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.fusion.row_fusion import Member, NestChain
 from ocannl.passes.analysis.names import Names, joined_label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
@@ -16,6 +16,7 @@ from ocannl.dialects.index.memref import element_bytes, element_type, memref_sha
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import all_steps, names_in, points, written_nodes
 from ocannl.passes.analysis.patterns.contractions import (

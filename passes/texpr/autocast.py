@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.texpr import ApplyOp, ScanOp, TexprRoutineOp

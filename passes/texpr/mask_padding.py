@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32, i64
@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import is_float

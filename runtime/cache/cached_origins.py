@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
 
 from ocannl.dialects.ir.origins import across_layers, in_each_layer, origins, union
+from ocannl.dialects.records import dataclass
 
 # The place of an origin in the program, or those in each of several equal layers.
 Places: TypeAlias = int | list[int]

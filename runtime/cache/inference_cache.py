@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.ir.locating_parser import LocatingParser
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.texpr import TEXPR, TexprRoutineOp
 from ocannl.dialects.texpr.nested import nested, values_in
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ocannl.dialects.index.splits import SplitAxis
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.entry import EntryLayout
 from ocannl.passes.analysis.dataflow.routine_facts import IndexLimit, RoutineFacts
 from ocannl.runtime.cache.cached_origins import CachedOrigins

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.parser import Parser
 
 from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_text
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Choices, FindChoices, no_choices
 from ocannl.passes.analysis.targets.target import TargetDescription

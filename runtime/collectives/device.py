@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.exchanger import Exchanger

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.index.splits import SplitAxis
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import STAGE
 
 Array = NDArray[Any]

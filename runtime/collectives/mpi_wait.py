@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ocannl.dialects.records import dataclass
 from ocannl.runtime.collectives.engine import RankLost
 from ocannl.runtime.collectives.lost_ranks import Waiting, absence_text
 

@@ -6,12 +6,13 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Condition, Lock
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from ocannl.dialects.records import dataclass
 from ocannl.runtime.collectives.engine import Bytes, RankLost, Repeated
 from ocannl.runtime.collectives.lost_ranks import Waiting, absence_text
 

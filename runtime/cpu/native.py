@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import StepOp
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import RECORD, VIOLATION

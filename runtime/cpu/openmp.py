@@ -9,9 +9,10 @@ import sys
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from ocannl.dialects.records import dataclass
 from ocannl.runtime.cpu.parallel_regions import PARALLEL, address, parallel
 from ocannl.runtime.host.jit import CompiledModule
 from ocannl.runtime.locks import once

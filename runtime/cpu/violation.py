@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.records import dataclass
 from ocannl.lowering.kernels_to_llvm.checks import WRONGS
 from ocannl.lowering.llvm.range_check import NO_THREAD, VIOLATION_FIELDS
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numpy.typing import DTypeLike
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.records import dataclass
 from ocannl.runtime.cpu.native import ForeignProgram
 from ocannl.runtime.cuda.device import PtxWriter
 from ocannl.runtime.interface import Interface

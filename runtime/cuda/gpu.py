@@ -6,7 +6,6 @@ import math
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.kernel.gpu import WARPGROUP_ARCH
+from ocannl.dialects.records import dataclass
 from ocannl.runtime import dlpack
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.ptx import ARCHS, check_arch

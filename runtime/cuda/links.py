@@ -7,11 +7,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ocannl.dialects.assign.collective import START, WAIT
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.records import dataclass
 from ocannl.runtime.collectives.engine import Engine, RankLost
 from ocannl.runtime.cuda.communicator import Communicator
 from ocannl.runtime.cuda.gpu import Gpu, do_nothing

@@ -6,11 +6,12 @@ import hashlib
 import platform
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.records import dataclass
 from ocannl.runtime.collectives.device import MeshDevice, MeshProgram
 from ocannl.runtime.collectives.engine import Engine
 from ocannl.runtime.collectives.grid import Grid

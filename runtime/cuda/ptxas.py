@@ -6,11 +6,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.records import dataclass
 
 KERNEL = re.compile(r"Compiling entry function '(\w+)'")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -5,12 +5,13 @@ Source: "System V ABI", chapters 4 and 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ocannl.dialects.records import dataclass
 
 SECTION = np.dtype(
     [

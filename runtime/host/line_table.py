@@ -5,10 +5,10 @@ Source: "DWARF Debugging Information Format, version 4", section 6.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from ocannl.dialects.records import dataclass
 from ocannl.runtime.host.elf import ObjectFile
 
 TABLE = ".debug_line"

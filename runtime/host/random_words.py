@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.threefry import key_schedule
 from ocannl.lowering.threefry_words import NAME, blocks_at_once, threefry_words
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm

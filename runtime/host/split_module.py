@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from ocannl.dialects.records import dataclass
 
 # The characters of a part's functions, at least: a part costs a millisecond, and one of so many takes 40.
 PART = 1 << 16

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True)

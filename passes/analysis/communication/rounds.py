@@ -9,12 +9,13 @@ backwards. Where ranks share nodes, trees are across nodes and within them, so t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ocannl.dialects.records import dataclass
 
 Kind: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 Algorithm: TypeAlias = Literal["ring", "tree"]

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.communication.rounds import Algorithm, Kind, Places, Round, rounds
 
 Seconds: TypeAlias = NDArray[np.float64]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -11,6 +10,7 @@ from xdsl.traits import Pure
 
 from ocannl.dialects.index.linear import Map, Space
 from ocannl.dialects.loops import LoadOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cost import instructions
 from ocannl.passes.analysis.nests import Indexed, names_in, reduction_work, with_reduced
 from ocannl.passes.analysis.patterns.one_hot import NeutralElsewhere, one_hots

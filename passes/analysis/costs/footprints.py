@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.ir import SSAValue
@@ -13,6 +12,7 @@ from ocannl.dialects.index.linear import Map
 from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of, position_sizes
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.nests import names_in, operations
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 
 from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, RepeatOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.precisions import dtype_name, widest
 from ocannl.passes.analysis.costs.work import block_flops, bytes_moved, flops
 from ocannl.passes.analysis.nests import Step, all_steps, names_in, nests_of, points

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import GroupOp, LoadOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Opaque, Step, nests_of, node_mode, touches, used_nodes, written_nodes
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import Step, all_steps, declaration, node_mode, used_nodes, written_nodes
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.loops import FuncOp, RepeatOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.kept_copies import written
 from ocannl.passes.analysis.nests import all_steps, functions, node_mode, nodes
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp, GroupOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import nodes, steps
 
 ADDRESSES = 2**48  # the bytes that a processor tells apart

@@ -5,7 +5,7 @@ of static indices for which its accesses stay inside their nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
@@ -17,6 +17,7 @@ from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.values import position_sizes
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import declaration, names_in, nodes, touches, ungrouped_steps
 
 Terms: TypeAlias = tuple[tuple[str, int], ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import RoutineOp
 from ocannl.passes.analysis.names import JOINED
 

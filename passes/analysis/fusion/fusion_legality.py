@@ -8,13 +8,13 @@ Improving Data Locality via Loop Fusion and Distribution", 1993).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.loops import FuncOp, NestOp, UniformOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,

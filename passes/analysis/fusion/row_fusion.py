@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.costs.footprints import AccessFootprint, NestFootprint
 from ocannl.passes.analysis.costs.tile_cost import FAR, FARTHEST, SHARED

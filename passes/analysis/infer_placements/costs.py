@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.infer_placements.problem import PARTIAL, WHOLE, Split
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.infer_placements.problem import WHOLE, Problem, Split, Way
 
 

@@ -8,9 +8,11 @@ some splits. Where a value is split otherwise than a step needs or gives it, it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Literal, TypeAlias
+
+from ocannl.dialects.records import dataclass
 
 Split: TypeAlias = int
 """The number of an axis in memory order, or one of the following."""

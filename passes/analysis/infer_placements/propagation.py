@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.infer_placements.agenda import Agenda
 from ocannl.passes.analysis.infer_placements.open_steps import OpenSteps
 from ocannl.passes.analysis.infer_placements.problem import PARTIAL, WHOLE, Fact, Problem, Split, Step, Way

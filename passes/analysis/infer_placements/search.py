@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.infer_placements.costs import Machine
 from ocannl.passes.analysis.infer_placements.problem import WHOLE, Problem, Split, Way
 

@@ -5,7 +5,6 @@ and the cost of their tiles on a GPU.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -13,6 +12,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import names_in, reduction_work
 from ocannl.passes.analysis.schedules.strides import contiguous
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type
 
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import names_in, variable_sizes
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects import arith
@@ -20,6 +19,7 @@ from ocannl.dialects.loops.dot_instructions import (
     widened,
 )
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.tile_cost import rows_that_stay
 from ocannl.passes.analysis.nests import names_in, variable_sizes
 from ocannl.passes.analysis.schedules.divisors import largest_divisor

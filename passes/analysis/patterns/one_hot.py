@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
@@ -12,6 +11,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.loops import IndexOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.passes.analysis.nests import Indexed, names_in, with_reduced

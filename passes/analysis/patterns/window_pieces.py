@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True)

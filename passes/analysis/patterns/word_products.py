@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i8, i32
@@ -11,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import LoadOp, ReduceOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 
 # The numbers in a word.
 DEPTH = 4

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from ocannl.dialects.loops import StoreOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.page_walks import PAGE
 from ocannl.passes.analysis.costs.touched_bytes import spanned
 from ocannl.passes.analysis.schedules.nest_facts import Access, ScopeFacts

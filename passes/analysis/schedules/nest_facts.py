@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
@@ -18,6 +18,7 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.passes.analysis.costs.cost import CONVERSIONS, instructions
 from ocannl.passes.analysis.patterns.word_products import DEPTH, WORK, in_words, word_product

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ocannl.dialects.loops import GroupOp, NestOp
+from ocannl.dialects.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

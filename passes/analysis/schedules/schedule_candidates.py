@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.costs.cost import length
 from ocannl.passes.analysis.costs.far_arrays import is_far

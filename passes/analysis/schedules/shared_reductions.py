@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel.gpu import MOST_THREADS, PROCESSORS, SECTOR_BYTES, THREADS, WARP
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import operations, points, with_reduced
 from ocannl.passes.analysis.schedules.divisors import divisors, largest_divisor
 from ocannl.passes.analysis.schedules.strides import contiguous, contiguous_elements

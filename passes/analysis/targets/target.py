@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
+from ocannl.dialects.records import dataclass
 
 # The largest node of a group that lives on the stack, in bytes.
 LARGEST_INSIDE = 2**17

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.analysis.targets.target import RANGES, TargetDescription
 

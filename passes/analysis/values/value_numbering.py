@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.dialects import arith
@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.loops import LoadOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Indexed, substituted
 
 Key: TypeAlias = Hashable

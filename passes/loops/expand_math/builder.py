@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.math import CopySignOp
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 
 T = TypeVar("T")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.arith_builder import ScalarType
 from ocannl.dialects.scalar.far_op import FAR_FUNCTIONS
 from ocannl.passes.loops.expand_math.builder import MathBuilder

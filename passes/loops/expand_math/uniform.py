@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects import arith
@@ -10,6 +9,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import UniformOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.threefry import key_words, threefry4x32
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.context import Context
@@ -14,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.footprints import NestFootprint
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.fusion.row_fusion import Member, NestChain

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -12,6 +11,7 @@ from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import NestOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.evaluation_cost import EvaluationCost
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -13,6 +13,7 @@ from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, MapAttr, Space, SpaceAttr
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import ZERO, Indexed, declaration, operations, variable_sizes
 from ocannl.passes.loops.online_softmax.score_nests import ScoreNest, ScoreNests, variable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -17,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel.gpu import HALF_BYTES, PROCESSORS
 from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.approximate import APPROXIMATE
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import all_steps, declaration, names_in, nests, ungrouped, used_nodes

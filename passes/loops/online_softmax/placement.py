@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Step, all_steps
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest
 from ocannl.passes.loops.online_softmax.steps import reads_of, writes_of

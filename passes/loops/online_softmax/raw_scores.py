@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import arith
@@ -18,6 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import GroupOp, LoadOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.constants import constant_of, number
 from ocannl.passes.analysis.nests import node_mode, operations
 from ocannl.passes.rewrites.dead_code import remove_unused_operations

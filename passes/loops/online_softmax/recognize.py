@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 
 from xdsl.dialects import arith, math
@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Step, names_in
 from ocannl.passes.analysis.patterns.sums import is_float_sum
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, ScoreNests

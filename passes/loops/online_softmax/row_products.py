@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
@@ -21,6 +21,7 @@ from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import names_in
 from ocannl.passes.loops.online_softmax.hidden_blocks import stored_value

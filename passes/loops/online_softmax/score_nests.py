@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import accesses, names_in, node_mode, operations, used_nodes, variable_sizes
 from ocannl.passes.loops.online_softmax.steps import StepOrder
 

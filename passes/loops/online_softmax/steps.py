@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import FuncOp, LoadOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Opaque, Step, accesses, all_steps, written_nodes
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType
@@ -21,6 +20,7 @@ from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cache_lines import LINE
 from ocannl.passes.analysis.costs.footprints import AccessFootprint
 from ocannl.passes.analysis.costs.page_walks import are_walked, walks

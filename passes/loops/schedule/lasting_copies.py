@@ -5,11 +5,11 @@ of a routine, and those that `hoist-from-loops` makes before a loop.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.loop_invariants import Iterations, invariant_nodes
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.nests import declaration, names_in

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.schedules.schedule_candidates import Chooser
 from ocannl.passes.analysis.targets.target import TargetDescription

@@ -4,13 +4,12 @@ threads share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import GroupOp, NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.dataflow.kept_copies import unwritten
 from ocannl.passes.analysis.dataflow.loop_invariants import iterations
 from ocannl.passes.analysis.equality.canonical_text import canonical_text

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr
@@ -20,6 +19,7 @@ from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.tile_cost import L2_WAY
 from ocannl.passes.analysis.nests import names_in, operations
 from ocannl.passes.analysis.schedules.schedule_candidates import Choice, loads_of

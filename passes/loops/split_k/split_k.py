@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FixedBitwidthType, Float32Type, Float64Type, MemRefType, ModuleOp, f32
@@ -25,6 +24,7 @@ from ocannl.dialects.kernel.gpu import (
     PROCESSORS,
 )
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import functions, names_in, nodes, operations, points, single_nests

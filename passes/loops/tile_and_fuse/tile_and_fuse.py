@@ -4,13 +4,12 @@ cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.footprints import NestFootprint
 from ocannl.passes.analysis.dataflow.memory import byte_size
 from ocannl.passes.analysis.fusion.row_fusion import NestChain, is_far

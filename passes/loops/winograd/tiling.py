@@ -5,7 +5,6 @@ transform the products to results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from xdsl.dialects import arith
@@ -17,6 +16,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Map, Space, identity_map
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.accumulation import builder_for
 from ocannl.passes.analysis.names import Names

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import functions, nests
 from ocannl.passes.analysis.patterns.convolutions import find_convolution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -15,6 +15,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import merge
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr import (
     AssignOp,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32
@@ -12,6 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.op_helpers import copied, operands_of, operations_of
 from ocannl.dialects.ir.origins import derive
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.terms import App, Arg, Const

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line, location_text
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.texpr import AssignOp, BackpropOp, ForwardOp, GradOp, ParamOp, ValueOp
 from ocannl.dialects.texpr.derivatives import JvpOp, VjpOp
 from ocannl.passes.analysis.values.derivative_paths import all_operands, dependencies, differentiable_operands

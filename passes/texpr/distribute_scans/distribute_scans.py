@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -11,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, ScanOp, TexprRoutineOp

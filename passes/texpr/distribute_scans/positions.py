@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, ScanOp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
 
@@ -17,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.op_helpers import copied, operations_of
 from ocannl.dialects.ir.origins import across_layers
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import MICROBATCH
 from ocannl.dialects.texpr import CommentOp, ConstantOp, MemoryOp, OfOp, ScanOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import shape_of

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ocannl.dialects.records import dataclass
 
 # The least number of repetitions.
 LEAST_REPEATS = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32, i32
@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.op_helpers import operands_of, operations_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.precisions import computed_in, float_or, is_float, widest
 from ocannl.dialects.texpr import (
     ApplyOp,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.ir.errors import PrecisionError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, is_integer, promote
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term

@@ -9,7 +9,7 @@ margins.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.index.images import tiles
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.errors import OcannlError, SpecError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.combination import Combination

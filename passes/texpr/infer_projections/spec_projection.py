@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TypeAlias
 
 from ocannl.dialects.index.linear import Linear, Space
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import Dim, Row, Shape
 from ocannl.dialects.shapes.spec import (
     Affine,

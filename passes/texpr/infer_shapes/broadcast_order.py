@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.passes.texpr.infer_shapes.terms import DimPair, DimVar, Row, RowVar
 

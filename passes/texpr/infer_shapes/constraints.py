@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr
@@ -13,6 +13,7 @@ from xdsl.utils.hints import isa
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import SpecError, at_line
 from ocannl.dialects.ir.op_helpers import operands_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import IndicesAttr, static_ranges
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.texpr import (
     ConstantOp,

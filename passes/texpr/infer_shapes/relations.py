@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.schedules.divisors import divisors_beside
 from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
 from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.texpr.infer_shapes.terms import DimAtLeast, DimTerm, Relation, RowEq, RowLe, TotalElements
 
 

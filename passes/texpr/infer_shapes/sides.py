@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import Dim, Row, RowKind
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 

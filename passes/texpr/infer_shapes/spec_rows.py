@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ocannl.dialects.ir.errors import SpecError
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, RowVar, closed_row
 from ocannl.dialects.shapes.spec import (
     ROW_NAMES,

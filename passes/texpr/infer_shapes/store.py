@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, NamedTuple, TypeAlias
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.texpr.infer_shapes.rules import Rule
 from ocannl.passes.texpr.infer_shapes.tables import OnKeys, Table, VarId
 from ocannl.passes.texpr.infer_shapes.terms import (

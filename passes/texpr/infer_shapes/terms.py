@@ -6,10 +6,11 @@ construction keeps it in their `state`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, TypeAlias
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.shapes.shape import (
     EMPTY_ROW,
     ONE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ocannl.dialects.records import dataclass
 from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
 from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import App, Arg, Const

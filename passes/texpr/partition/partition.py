@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import MICROBATCH, STAGE, IndicesAttr
 from ocannl.dialects.texpr import TexprRoutineOp
 from ocannl.dialects.texpr.nested import nested

@@ -5,10 +5,10 @@ other ranks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.texpr import ScanOp
 from ocannl.dialects.texpr.axes import Axis
 from ocannl.dialects.texpr.tensor_type import shape_of

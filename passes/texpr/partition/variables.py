@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.texpr.collectives import part_of
 from ocannl.passes.analysis.infer_placements.problem import WHOLE, Split
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import App, Arg, Const
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, EmbedOp, RangeOp, TensorOp

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map, Space
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, TensorOp
 from ocannl.dialects.texpr.collectives import CollectiveOp, part_of

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import STAGE
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg

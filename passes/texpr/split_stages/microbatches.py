@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -11,6 +11,7 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import MICROBATCH
 from ocannl.dialects.texpr import OfOp, TensorOp
 from ocannl.dialects.texpr.collectives import AllGatherOp, AllReduceOp, CollectiveOp

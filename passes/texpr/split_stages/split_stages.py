@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Region
@@ -12,6 +10,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.routine import MICROBATCH, STAGE, IndicesAttr
 from ocannl.dialects.texpr import TexprRoutineOp
 from ocannl.passes.analysis.pipeline_schedules import SCHEDULES, Schedule

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.texpr import AssignOp, CommentOp, ForwardOp, MemoryOp, OfOp, TensorOp
 from ocannl.dialects.texpr.messages import ComputePartOp
 from ocannl.passes.analysis.pipeline_schedules import FORWARD, Schedule, slots

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.records import dataclass
 from ocannl.dialects.texpr import ApplyOp, AssignOp, GradOp, MemoryOp, OfOp, ParamOp, TensorOp, ValueOp
 from ocannl.dialects.texpr.placement import placement_in
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
