@@ -42,7 +42,7 @@ class DimRules:
         if isinstance(dim, DimVar):
             self.raise_minimum(dim, rule.minimum, rule)
         elif dim.size < rule.minimum:
-            raise self._conflict(rule, _too_small(Minimum(rule.minimum, self.store.step, rule), dim))
+            raise self._conflict(rule, too_small(rule.minimum, rule, dim))
 
     def equate(self, left: DimTerm, right: DimTerm, rule: Rule) -> None:
         """Makes two resolved dimensions one. Raises `ShapeConflict`."""
@@ -64,7 +64,7 @@ class DimRules:
             raise self._conflict(rule, f"sizes {value} and {lower.size} differ", var)
         minimum = self.store.at_least.get(var.id)
         if minimum is not None and value.size < minimum.minimum:
-            raise self._conflict(rule, _too_small(minimum, value), var)
+            raise self._conflict(rule, too_small(minimum.minimum, minimum.rule, value), var)
         self.store.bind_dim(var, value, rule)
         self.queue.extend(self.store.dim_rules(var))
 
@@ -158,10 +158,13 @@ def dim_conflict(store: Store, rule: Rule, reason: str, var: DimVar | None = Non
     )
 
 
-def _too_small(least: Minimum, size: Dim) -> str:
-    if isinstance(least.rule, DimSum | DimProduct):
-        return f"`{least.rule.axis}` takes {least.minimum} positions or more, the axis has size {size}"
-    return f"position {least.minimum - 1} is used of an axis of size {size}"
+def too_small(least: int, rule: Rule, size: Dim) -> str:
+    """The reason why a size is wrong that is less than a rule demands."""
+    if isinstance(rule, DimSum) and rule.window:
+        return f"a window of size {least} does not fit in an axis of size {size}: `{rule.axis}`"
+    if isinstance(rule, DimSum | DimProduct):
+        return f"`{rule.axis}` takes {least} positions or more, the axis has size {size}"
+    return f"position {least - 1} is used of an axis of size {size}"
 
 
 def _waiting(store: Store, var: DimVar) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.schedules.divisors import divisors_beside
-from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
+from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules, too_small
 from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of, sides_of
 from ocannl.passes.texpr.infer_shapes.store import Store
@@ -104,11 +104,7 @@ class RelationRules:
             if unknown.get(whole) == -1:
                 self._bound_whole(rule, whole, least, parts)
         elif least > 0:
-            taken = whole.size + least
-            reason = f"`{rule.axis}` takes {taken} positions or more, the axis has size {whole}"
-            if rule.window:
-                reason = f"a window of size {taken} does not fit in an axis of size {whole}: `{rule.axis}`"
-            raise self._conflict(rule, reason)
+            raise self._conflict(rule, too_small(whole.size + least, rule, whole))
 
     def _bound_whole(self, rule: Relation, whole: DimVar, least: int, parts: Collection[DimVar]) -> None:
         if least > self.store.minimum(whole) and not self._follows(parts, rule):
