@@ -53,7 +53,7 @@ class Rows:
 
 def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows]:
     """The loads of large arrays whose rows are contiguous along the lanes of a reduction, and which each tile
-    reads anew: of a matrix that a product with a vector reads once. Of tiles of one row only words are
+    reads anew: of a matrix that a product with a vector reads once. Of tiles of one row only bytes are
     prefetched: the hardware runs ahead of others.
     """
     own = [level.variable for level in placement.levels if level.size > 1]
@@ -66,7 +66,7 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows
     for op, address in placement.addresses.items():
         if not isinstance(op, LoadOp) or op.positions or lane in own:
             continue
-        if schedule.rows is None and op not in words:
+        if schedule.rows is None and element_bytes(op.node) > 1:
             continue
         if address.stride(lane) != (DEPTH if op in words else 1):
             continue

@@ -92,3 +92,26 @@ loops.func @product {{
     loops.store %total, %y[o]
   }}
 }}"""
+
+
+def product_of_decoded_blocks(rows: int) -> str:
+    """A matrix of blocks of 32 bytes, each with a scale, times a vector of floats."""
+    return f"""
+loops.func @product {{
+  %w = assign.node "w" on_device : memref<{rows}x64x32xi8>
+  %s = assign.node "s" on_device : memref<{rows}x64xf32>
+  %x = assign.node "x" on_device : memref<64x32xf32>
+  %y = assign.node "y" on_device : memref<{rows}xf32>
+  loops.nest "y" (o = {rows}) {{
+    %total = loops.reduce add (k = 64, j = 32) : f32 {{
+      %wv = loops.load %w[o, k, j]
+      %wf = arith.sitofp %wv : i8 to f32
+      %sv = loops.load %s[o, k]
+      %ws = arith.mulf %wf, %sv : f32
+      %xv = loops.load %x[k, j]
+      %v = arith.mulf %ws, %xv : f32
+      loops.yield %v
+    }}
+    loops.store %total, %y[o]
+  }}
+}}"""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.records import dataclass
@@ -20,7 +21,6 @@ from ocannl.passes.analysis.costs.tile_cost import TileCost, chains, rows_that_s
 from ocannl.passes.analysis.costs.tile_heights import MOST_OF_PRODUCT, best_height
 from ocannl.passes.analysis.fusion.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.patterns.sums import is_contraction
-from ocannl.passes.analysis.patterns.word_products import word_product
 from ocannl.passes.analysis.schedules.loop_order import MUCH_LESS, LoopOrder
 from ocannl.passes.analysis.schedules.nest_facts import ScopeFacts, computed_bytes, nest_facts
 from ocannl.passes.analysis.targets.target import TargetDescription
@@ -226,7 +226,7 @@ class Chooser:
         return max(footprints, default=0) > self.target.l2_bytes
 
     def reads_one_stream(self) -> bool:
-        """Whether the weights of a product with a vector are blocks of words, each with a scale, that come
+        """Whether the weights of a product with a vector are blocks of bytes, each with a scale, that come
         from beyond the caches, and take several instructions: rows of a tile would save few loads beside
         these, and memory is read the fastest in its order.
         """
@@ -234,8 +234,7 @@ class Chooser:
         has_much_work = not self.target.sums_words and self.target.vector_bytes < LINE
         if not has_much_work or not self.streams() or len(self.reduced) == 1:
             return False
-        products = [word_product(op) for op in self.nest.walk() if isinstance(op, ReduceOp)]
-        return any(is_far(factor.load) for product in products if product for factor in product.factors)
+        return any(element_bytes(load.node) == 1 and is_far(load) for load in loads_of(self.nest))
 
     def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
         """The variables and heights of tiles of accumulators for which there are registers, beside a vector

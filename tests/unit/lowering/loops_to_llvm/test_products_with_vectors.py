@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.dot_products import product_of_blocks, small_numbers
+from support.dot_products import product_of_blocks, product_of_decoded_blocks, small_numbers
 from support.interpret_loops import run_func
 from support.nests import parse_module, run_compiled, the_func
 from xdsl.context import Context
@@ -120,9 +121,14 @@ def test_rows_apart(rows: int, parallel: str, threads: int, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("rows", [1024, 4096])
-def test_words_of_one_row_are_prefetched_where_they_are_far(rows: int):
-    schedule = "schedule <order = (o), lanes = l : 8>"
-    text = llvm(product_of_blocks(rows).replace(f"(o = {rows})", f"(o = {rows}) {schedule}"), "znver3")
+@pytest.mark.parametrize(
+    ("blocks", "lanes"), [(product_of_blocks, "l : 8"), (product_of_decoded_blocks, "j : 32")]
+)
+def test_bytes_of_one_row_are_prefetched_where_they_are_far(
+    blocks: Callable[[int], str], lanes: str, rows: int
+):
+    schedule = f"schedule <order = (o), lanes = {lanes}>"
+    text = llvm(blocks(rows).replace(f"(o = {rows})", f"(o = {rows}) {schedule}"), "znver3")
     assert ("call void @llvm.prefetch" in text) is (rows == 4096)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from support.dot_products import product_of_blocks
+from support.dot_products import product_of_blocks, product_of_decoded_blocks
 from support.nests import parse_module, the_func
 
 from ocannl.dialects.loops.schedule import Schedule
@@ -199,8 +201,13 @@ loops.func @scaled {
     assert {tile.rows for tile in chooser.candidates() if tile.lanes == ("l", 8)} == {None, ("i", height)}
 
 
-def test_blocks_of_bytes_are_read_in_the_order_of_memory_where_they_come_from_there():
-    far, near = product_of_blocks(4096), product_of_blocks(1024)
-    assert cheapest(far, "znver3") == Schedule(order=("o",), lanes=("l", 8))
+@pytest.mark.parametrize(
+    ("product", "lanes"), [(product_of_blocks, ("l", 8)), (product_of_decoded_blocks, ("j", 32))]
+)
+def test_blocks_of_bytes_are_read_in_the_order_of_memory_where_they_come_from_there(
+    product: Callable[[int], str], lanes: tuple[str, int]
+):
+    far, near = product(4096), product(1024)
+    assert cheapest(far, "znver3") == Schedule(order=("o",), lanes=lanes)
     for text, cpu in ((near, "znver3"), (far, "znver4"), (far, "x86-64-v4")):
         assert cheapest(text, cpu).rows is not None
