@@ -119,9 +119,10 @@ def _comparisons(names: Sequence[str], frozen: bool) -> dict[str, object]:
 
 def _values(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
     """The tuple of some attributes of an object."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda self: tuple([getattr(self, name) for name in names])
+    if not names:
+        return lambda self: ()
+    values = attrgetter(*names)
+    return values if len(names) > 1 else lambda self: (values(self),)
 
 
 @recursive_repr()

@@ -23,7 +23,7 @@ def memref_shape(value: SSAValue) -> tuple[int, ...]:
     """The static sizes of a node; empty for a scalar value."""
     type = value.type
     if isinstance(type, MemRefType):
-        return tuple([size.data for size in cast(MemRefType[Attribute], type).shape.data])
+        return tuple([size.data for size in cast("MemRefType[Attribute]", type).shape.data])
     return type.get_shape() if isinstance(type, ShapedType) else ()
 
 
@@ -39,12 +39,12 @@ def is_swizzled(value: SSAValue) -> bool:
 
 def memory_space(value: SSAValue) -> Attribute | None:
     type = value.type
-    return cast(MemRefType[Attribute], type).memory_space if isinstance(type, MemRefType) else None
+    return cast("MemRefType[Attribute]", type).memory_space if isinstance(type, MemRefType) else None
 
 
 def element_type(array: SSAValue) -> Attribute:
     """The element type of an array, with its sign, and truth values as such."""
-    return cast(MemRefType[Attribute], array.type).element_type
+    return cast("MemRefType[Attribute]", array.type).element_type
 
 
 def loaded_as(element: Attribute) -> Attribute:

@@ -92,7 +92,7 @@ def is_known(location: LocationAttr) -> bool:
 def origins(location: LocationAttr) -> tuple[LocationAttr, ...]:
     """The origins in a location, that for which the operation was made first; () if it is unknown."""
     if type(location) is FusedLoc:
-        return cast(ArrayAttr[LocationAttr], location.locations).data
+        return cast("ArrayAttr[LocationAttr]", location.locations).data
     return (location,) if is_known(location) else ()
 
 

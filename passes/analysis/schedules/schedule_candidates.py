@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
@@ -190,7 +191,7 @@ class Chooser:
                     break
                 yield name, width
 
-    @property
+    @cached_property
     def reduced(self) -> dict[str, int]:
         """The loops of the dominant reduction, and of those in the nest around it."""
         if self.dominant is None:
@@ -201,7 +202,7 @@ class Chooser:
     def widest(self, name: str) -> int:
         """The vectors that a tile may have along a loop."""
         if self.dominant is not None and name in self.dominant.varies:
-            is_wide = self.streams() and self.beside <= FEW_OPERATIONS and not self.finds_extremes
+            is_wide = self.streams and self.beside <= FEW_OPERATIONS and not self.finds_extremes
             return ACCUMULATORS if is_wide else 4
         registers = self.target.vector_registers
         most = WIDEST if self.work <= WIDEST_WORK else OF_MUCH_WORK
@@ -218,6 +219,7 @@ class Chooser:
         is_extreme = isinstance(op, ReduceOp) and op.accum.data in ("max", "min")
         return is_extreme and not self.target.compared
 
+    @cached_property
     def streams(self) -> bool:
         """Whether an operand of the dominant reduction does not fit in the second-level cache."""
         assert self.dominant is not None
@@ -225,6 +227,7 @@ class Chooser:
         footprints = (self.loops.footprint(access, sizes.keys()) for access in self.dominant.accesses)
         return max(footprints, default=0) > self.target.l2_bytes
 
+    @cached_property
     def reads_one_stream(self) -> bool:
         """Whether the weights of a product with a vector are blocks of bytes, each with a scale, that come
         from beyond the caches, and take several instructions: rows of a tile would save few loads beside
@@ -232,7 +235,7 @@ class Chooser:
         """
         assert self.dominant is not None
         has_much_work = not self.target.sums_words and self.target.vector_bytes < LINE
-        if not has_much_work or not self.streams() or len(self.reduced) == 1:
+        if not has_much_work or not self.streams or len(self.reduced) == 1:
             return False
         return any(element_bytes(load.node) == 1 and is_far(load) for load in loads_of(self.nest))
 
@@ -242,19 +245,18 @@ class Chooser:
         """
         lane_name, width = lanes
         vectors = max(1, width // self.elements)
-        if self.dominant is None or vectors > 2 or (lane_name in self.reduced and self.reads_one_stream()):
+        if self.dominant is None or vectors > 2 or (lane_name in self.reduced and self.reads_one_stream):
             return
-        assert isinstance(self.dominant.op, ReduceOp)
-        is_reused = is_contraction(self.dominant.op)
+        is_reused = self.has_factors
         most = MOST_OF_PRODUCT if is_reused else math.inf
         numbers = (
-            (ACCUMULATORS, OF_PRODUCT) if is_reused and vectors > 1 and self.is_plain() else (ACCUMULATORS,)
+            (ACCUMULATORS, OF_PRODUCT) if is_reused and vectors > 1 and self.is_plain else (ACCUMULATORS,)
         )
         room = self.target.accumulators // vectors // self.facts.accumulators
         budgets = [min(room, n // vectors // len(self.facts.inner)) for n in numbers]
-        if lane_name in self.reduced and (self.streams() or not is_reused):
+        if lane_name in self.reduced and (self.streams or not is_reused):
             budgets = [min(budget, STREAMS) for budget in budgets]
-        for name in sorted(self.facts.space, key=self.row_distance):
+        for name in self.row_variables:
             size = self.facts.space[name]
             if (
                 size > 1
@@ -271,8 +273,9 @@ class Chooser:
 
     def is_large_product(self) -> bool:
         """Whether a nest stores products of matrices that the second-level cache does not hold."""
-        return self.has_factors and self.is_plain() and self.streams()
+        return self.has_factors and self.is_plain and self.streams
 
+    @cached_property
     def is_plain(self) -> bool:
         """Whether a nest stores a sum that is one loop, with little arithmetic beside it and not in turn."""
         assert self.dominant is not None
@@ -284,6 +287,11 @@ class Chooser:
         along = [a for a in self.dominant.accesses if a.strides.get(name)]
         found = [rows_that_stay(a.bytes * a.strides[name], self.target) for a in along]
         return max(1, min(found, default=1))
+
+    @cached_property
+    def row_variables(self) -> list[str]:
+        """The variables along which rows may go, the best ones first."""
+        return sorted(self.facts.space, key=self.row_distance)
 
     def row_distance(self, name: str) -> tuple[bool, int]:
         """The distance in memory between the rows of a tile, by which ties between tiles are broken; last
@@ -314,7 +322,7 @@ class Chooser:
         """Whether points that differ only in these loops never store to the same cell."""
         return not self.in_turn or not self.nest.clashes(name for loop in loops for name in loop.split("*"))
 
-    @property
+    @cached_property
     def has_factors(self) -> bool:
         """Whether a nest adds up products, whose operands may be copied."""
         op = None if self.dominant is None else self.dominant.op

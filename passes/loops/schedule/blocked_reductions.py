@@ -205,9 +205,13 @@ def copy_walks(nest: NestOp, summed: Space, choice: Choice) -> float:
     return sum([walks(loads[k], summed, nest.space.data, width) for k in choice.packed])
 
 
-def best_in_blocks(nest: NestOp, target: TargetDescription) -> tuple[float, Choice]:
-    """The cheapest choice for a nest, or for one block of its sum where that pays, with its cycles."""
-    found, reduction = best_of(nest, target), blocked_sum(nest, target)
+def best_in_blocks(
+    nest: NestOp, found: tuple[float, Choice], target: TargetDescription
+) -> tuple[float, Choice]:
+    """The cheapest choice for a nest, which is the one found, or for one block of its sum where that pays,
+    with its cycles.
+    """
+    reduction = blocked_sum(nest, target)
     if reduction is None:
         return found
     cycles, blocking, choice = cheapest(nest, reduction, found, target)

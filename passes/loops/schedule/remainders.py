@@ -6,7 +6,7 @@ one of the remainder.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -15,7 +15,7 @@ from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import NestOp
 from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.schedules.schedule_candidates import Chooser
+from ocannl.passes.analysis.schedules.schedule_candidates import Choice, Chooser
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import best_in_blocks, sum_of_products
 from ocannl.passes.rewrites.indices import substitute_indices
@@ -37,28 +37,32 @@ class Splitting:
     whole: int
 
 
-def best_splitting(nest: NestOp, target: TargetDescription) -> Splitting | None:
-    """The splitting of a product of matrices with the fewest cycles; None where one nest is as fast."""
-    found = sum_of_products(nest)
-    if found is None:
+def best_splitting(
+    nest: NestOp, best: Callable[[NestOp], tuple[float, Choice]], target: TargetDescription
+) -> Splitting | None:
+    """The splitting of a product of matrices with the fewest cycles; None where one nest is as fast. `best`
+    finds the cheapest choice for a nest, with its cycles.
+    """
+    summed = sum_of_products(nest)
+    if summed is None:
         return None
-    products = points_of(nest) * math.prod(size for _, size in found.space.data)
+    products = points_of(nest) * math.prod(size for _, size in summed.space.data)
     chooser = None if products < SMALL else Chooser.of(nest, target)
     if chooser is None:  # Or nothing reads the sum.
         return None
     possible = list(splittings(nest, chooser.elements, products))
     if not possible:
         return None
-    whole, choice = best_in_blocks(nest, target)
-    least, best = math.inf, None
+    whole, choice = best_in_blocks(nest, best(nest), target)
+    least, found = math.inf, None
     for splitting in possible:
         (cycles, tiled), (of_remainder, _) = [
-            best_in_blocks(part, target) for part in parts(nest.clone(), splitting)
+            best_in_blocks(part, best(part), target) for part in parts(nest.clone(), splitting)
         ]
         pays = PACKING_PAYS if tiled.packed and not choice.packed else SPLITTING_PAYS
         if cycles + of_remainder < min(least, pays * whole):
-            least, best = cycles + of_remainder, splitting
-    return best
+            least, found = cycles + of_remainder, splitting
+    return found
 
 
 def splittings(nest: NestOp, elements: int, products: int) -> Iterator[Splitting]:

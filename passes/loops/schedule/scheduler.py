@@ -117,7 +117,7 @@ class Scheduler:
             return None
         key = self.structures.number(nest)
         if key not in self.splittings:
-            self.splittings[key] = best_splitting(nest, self.target)
+            self.splittings[key] = best_splitting(nest, self.best_of, self.target)
         splitting = self.splittings[key]
         return None if splitting is None else split_off_remainder(nest, splitting)
 
@@ -204,6 +204,12 @@ class Scheduler:
     def best(self, nest: NestOp, key: int) -> tuple[float, Choice] | None:
         """The cheapest choice, with its cycles; None where there is nothing to choose."""
         return self.best_where(nest, key, ())
+
+    def best_of(self, nest: NestOp) -> tuple[float, Choice]:
+        """The same for a nest in which there is something to choose."""
+        found = self.best(nest, self.structures.number(nest))
+        assert found is not None
+        return found
 
     def best_lasting(self, nest: NestOp, key: int, cycles: float) -> tuple[float, Choice] | None:
         """The cheapest choice with packed copies that outlast the nest, with its cycles, where it takes far

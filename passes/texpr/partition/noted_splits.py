@@ -32,7 +32,7 @@ def noted_splits(value: SSAValue) -> Splits:
     if isinstance(owner, MemoryOp | OfOp):
         return placement_in(owner).splits
     noted = owner.attributes.get(NOTED)
-    if not isa(noted, ArrayAttr[SplitsAttr]):
+    if noted is None or not isa(noted, ArrayAttr[SplitsAttr]):
         return ()
     return noted.data[owner.results.index(value)].data
 
