@@ -13,7 +13,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import OwnOperation, print_parts
+from ocannl.dialects.ir.op_helpers import OwnOperation, fill, print_parts
 
 STAGE = "stage"
 """The mesh axis along which ranks compute the stages of a program."""
@@ -59,7 +59,7 @@ class RoutineCommentOp(OwnOperation):
     text = prop_def(StringAttr)
 
     def __init__(self, text: str) -> None:
-        Operation.__init__(self, properties={"text": StringAttr(text)})
+        fill(self, (), {"text": StringAttr(text)})
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.text)

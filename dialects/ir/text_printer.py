@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
 
@@ -71,6 +71,20 @@ class TextPrinter(Printer):
         if self.print_debuginfo:
             self.parts.append(" ")
             self.print_attribute(op.location)
+
+    def _print_results(self, op: Operation) -> None:
+        if len(op.results) == 1:
+            self.print_ssa_value(op.results[0])
+            self.parts.append(" = ")
+        else:
+            super()._print_results(op)
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        name = self._ssa_values.get(value)
+        if name is None:
+            return super().print_ssa_value(value)
+        self.parts.append(f"%{name}")
+        return name
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         self.parts.append(text.replace("\n", self._new_line(indent)) if "\n" in text else text)

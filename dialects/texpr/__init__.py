@@ -125,7 +125,7 @@ class SizeOp(TensorOp):
     dims = prop_def(DimsAttr)
 
     def __init__(self, dim: DimTerm, type: TensorType) -> None:
-        super().__init__(properties={"dims": DimsAttr((("d", dim),))}, result_types=[type])
+        fill(self, (), {"dims": DimsAttr((("d", dim),))}, [type])
 
     @property
     def dim(self) -> DimTerm:
@@ -158,7 +158,7 @@ class RangeOp(TensorOp):
     name = "texpr.range"
 
     def __init__(self, type: TensorType) -> None:
-        super().__init__(result_types=[type])
+        fill(self, (), None, [type])
 
     def print(self, printer: Printer) -> None:
         self._print_type(printer)

@@ -7,6 +7,7 @@ holds a lock.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import ref
@@ -38,6 +39,7 @@ OpT = TypeVar("OpT", bound=Operation)
 # Packages whose specs and operators a message does not show, but the user's call of them.
 PACKAGES = ("ocannl.nn.", "ocannl.models.", "ocannl.train.")
 
+_NO_NAME = re.compile("[^0-9A-Za-z]")
 _solver = Solver(Store.of_variables())
 
 
@@ -199,7 +201,7 @@ def hint(label: str) -> str:
     """A label as the name of an SSA value: ASCII, and not a number, which would be no name."""
     if not isinstance(label, str):
         raise ArgumentError(f"a label is a string, found {label!r}")
-    text = "".join(c if c.isascii() and c.isalnum() else "_" for c in label)
+    text = _NO_NAME.sub("_", label)
     return text if text[:1].isalpha() else f"n{text}"
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
 
 from ocannl.dialects import texpr
-from ocannl.dialects.ir.op_helpers import hold_result_weakly, operands_of
+from ocannl.dialects.ir.op_helpers import held_result, hold_result_weakly, operands_of
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.scan_arguments import ResultOp
@@ -169,7 +169,7 @@ def operation_of(value: SSAValue) -> texpr.TensorOp:
 
 def value_of(op: texpr.TensorOp) -> Value:
     """The value that an operation under construction makes."""
-    value: SSAValue = op.result
+    value = held_result(op)
     assert isinstance(value, Value)
     return value
 

@@ -281,11 +281,12 @@ class _Copier:
         self._clear(op, copy)
         if isinstance(op, texpr.TensorOp):
             assert isinstance(copy, texpr.TensorOp)
-            self._type(op.result, copy.result)
-            copy.location = named(self._label(op, copy.result), op.location)
+            value, result = value_of(op), copy.result
+            self._type(value, result)
+            copy.location = named(self._label(op, result), op.location)
             if isinstance(copy, texpr.MergeOp):
-                self._number_context(value_of(op), copy)
-            if isinstance(copy, texpr.ParamOp) and (stage := value_of(op).stage) is not None:
+                self._number_context(value, copy)
+            if isinstance(copy, texpr.ParamOp) and (stage := value.stage) is not None:
                 copy.properties["placement"] = PlacementAttr(replace(placement_in(copy), stage=stage))
         else:
             copy.location = named(self._statement(op), op.location)
@@ -371,17 +372,18 @@ class _Copier:
         """Labels of nodes are unique in the module, and the names of its values say what they are. Gives the
         name of the expression.
         """
+        value = value_of(op)
         if isinstance(op, texpr.OfOp) and op.source in self.copies:
             kind = "grad" if isinstance(op, texpr.GradOp) else "value"
             copy.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
-            return self.names.setdefault(op.result, f"{self.names[op.source]}.{kind}")
+            return self.names.setdefault(value, f"{self.names[op.source]}.{kind}")
         if isinstance(op, texpr.MemoryOp | texpr.OfOp):
             label = self.labels.unique(self.memory[op])
         else:
-            wanted = op.result.name_hint or f"n{len(self.values)}"
+            wanted = value.name_hint or f"n{len(self.values)}"
             label = self.labels.unique(wanted, self.kept)
-        self.values[label] = value_of(op)
-        self.names[op.result] = label
+        self.values[label] = value
+        self.names[value] = label
         copy.name_hint = graph.hint(label)
         if isinstance(copy.owner, texpr.MemoryOp):
             copy.owner.properties["label"] = StringAttr(label)

@@ -18,6 +18,7 @@ from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType
 from ocannl.program.module.extract import Part
 from ocannl.program.text.numbered_types import NumberedTypes
+from ocannl.program.values import value_of
 from ocannl.runtime.locks import shared
 
 NAMES = frozenset({"label", "stream", "call", "declared"})
@@ -57,8 +58,9 @@ def structure_of(part: Part, passes: Passes) -> Hashable | None:
     types, numbers = NumberedTypes(), dict[SSAValue, int]()
     found: list[Hashable] = [passes]
     for op in part.ops:
-        numbers[op.result] = len(numbers)
-        found.append(types.of(op.result))
+        value = value_of(op)
+        numbers[value] = len(numbers)
+        found.append(types.of(value))
         if not part.ends(op):
             found += _parts(op, types, numbers)
     for op in part.statements:

@@ -44,7 +44,7 @@ def _shapes_now(values: Iterable[Value]) -> dict[Value, Shape]:
 
 
 def _has_final_shape(op: TensorOp) -> bool:
-    return graph.known_shape(op.result).is_final
+    return graph.known_shape(value_of(op)).is_final
 
 
 def what_is_open(name: str, shape: Shape) -> str:
@@ -128,7 +128,7 @@ def _elements_now(values: Iterable[Value]) -> dict[Value, Attribute]:
 
 
 def _has_element(op: TensorOp) -> bool:
-    return op.result.type.element_or_none is not None
+    return value_of(op).type.element_or_none is not None
 
 
 def _types_there(values: Sequence[Value], ends: Ends, made: type[ModulePass]) -> list[TensorType]:

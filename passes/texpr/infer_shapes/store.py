@@ -235,13 +235,10 @@ class Store:
 
     def full_row(self, row: Row) -> Row:
         """`row` as known now, its dimensions too."""
-        row = self.row(row)
-        if DimVar not in map(type, row.axes):
+        leading, var, trailing = row = self.row(row)
+        if DimVar not in map(type, leading) and DimVar not in map(type, trailing):
             return row
-        leading, trailing = tuple(map(self.dim, row.leading)), tuple(map(self.dim, row.trailing))
-        if leading == row.leading and trailing == row.trailing:
-            return row
-        return Row(leading, row.var, trailing)
+        return Row(tuple(map(self.dim, leading)), var, tuple(map(self.dim, trailing)))
 
     def minimum(self, var: DimVar) -> int:
         """The least size that the positions in use allow."""
