@@ -102,13 +102,14 @@ def commit_types(inferred: Sequence[tuple[SSAValue, TensorType]]) -> None:
         types = [(value, tensor_type(value), final) for value, final in inferred]
         if any(written.element_or_none not in (None, final.element) for _, written, final in types):
             raise Outdated("another dtype was decided")
-        _commit_shapes([(written.shape.data, final.shape.data) for _, written, final in types])
+        _commit_shapes([(value, written.shape.data, final.shape.data) for value, written, final in types])
         for value, written, final in types:
             if written.element_or_none is None and not is_literal(operation_of(value)):
                 assert isinstance(value, Value)
                 value.refine(TensorType.of(written.shape.data, final.element_or_none))
-        for value, _ in inferred:
+        for value, final in inferred:
             if isinstance(value, Value):
+                value.final_shape = final.shape.data
                 value.is_settled = not is_literal(value.op)
 
 
@@ -120,12 +121,13 @@ def check_elements(program: ExtractedRoutine) -> None:
             raise ShapeError(at_line(op, without_elements(op) or ""))
 
 
-def _commit_shapes(types: Sequence[tuple[Shape, Shape]]) -> None:
+def _commit_shapes(types: Sequence[tuple[SSAValue, Shape, Shape]]) -> None:
     """Tells the solver the final shape of each shape as it was written; none of them, if it raises."""
     solver = graph.solver()
     decided = [
         RowEq(known, end)
-        for written, final in types
+        for value, written, final in types
+        if not (isinstance(value, Value) and value.final_shape == final)
         for row, end in zip(written, final, strict=True)
         if not row.is_final and (known := solver.row(row)) != end
     ]

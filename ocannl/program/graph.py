@@ -67,6 +67,8 @@ def fresh_type(element: Attribute | None = None) -> TensorType:
 
 def known_shape(value: SSAValue) -> Shape:
     """The shape as known now; nothing is closed."""
+    if isinstance(value, Value) and value.final_shape is not None:
+        return value.final_shape
     with shared:
         return _solver.shape(shape_of(value))
 

@@ -98,6 +98,8 @@ class Value(OpResult[TensorType]):
     """Its element type as far as operands tell it, once that was asked for."""
     cell: Sequence[Value] = ()
     """The values of the cell of a scan, of which its body has copies; no part of the program's text."""
+    final_shape: Shape | None = None
+    """Its shape with the axes as they were written, once that was inferred for good."""
     is_settled = False
     """Whether it has its inferred type, and so has all that it depends on."""
     trace: Trace

@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, known_type, tensor_type
 from ocannl.program import graph
+from ocannl.program.values import Value
 
 
 @dataclass
@@ -23,6 +24,8 @@ class NumberedTypes:
     def of(self, value: SSAValue) -> TensorType:
         """The type of a value."""
         type = tensor_type(value)
+        if isinstance(value, Value) and value.final_shape is not None:
+            return known_type(value.final_shape, type.element_or_none)
         batch, input, output = type.shape.data
         return known_type(Shape(self._row(batch), self._row(input), self._row(output)), type.element_or_none)
 
@@ -52,7 +55,10 @@ class NumberedTypes:
         var = row.var
         if var is not None:
             var = self.rows.setdefault(var, RowVar(len(self.rows)))
-        return Row(tuple(map(self._dim, row.leading)), var, tuple(map(self._dim, row.trailing)))
+        return Row(self._dims(row.leading), var, self._dims(row.trailing))
+
+    def _dims(self, dims: tuple[DimTerm, ...]) -> tuple[DimTerm, ...]:
+        return tuple(map(self._dim, dims)) if DimVar in map(type, dims) else dims
 
     def _dim(self, dim: DimTerm) -> DimTerm:
         if isinstance(dim, Dim):
