@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")
+MOST_YOUNG = 1_000_000
 CHECKS = [HealthCheck.too_slow]
 settings.register_profile("sampled", max_examples=20, deadline=None, suppress_health_check=CHECKS)
 settings.register_profile("exhaustive", deadline=None, suppress_health_check=CHECKS)
@@ -46,13 +47,29 @@ def pytest_pycollect_makeitem(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Without garbage collections, and later ones pass over what is there then: what is collected stays."""
+    """Without garbage collections, and later ones pass over what is there then: what is collected stays.
+    They come seldom, as `runtime/collector.py` has it where nobody has frozen objects.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(MOST_YOUNG, 2, 2)
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Later garbage collections pass over what the tests of a file have left, too."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from collections.abc import Generator
 
 import pytest
 
@@ -14,7 +13,7 @@ from ocannl.runtime import collector
 
 
 @pytest.fixture
-def frozen(monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
+def frozen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many there were whenever somebody asked."""
     found: list[int] = []
     count = gc.get_freeze_count
@@ -26,8 +25,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
     monkeypatch.setattr(collector.gc, "get_freeze_count", counted)
     monkeypatch.setattr(collector._Load, "believed", 0)
     gc.freeze()
-    yield found
-    gc.unfreeze()
+    return found
 
 
 def test_frozen_objects_are_counted_seldom(frozen: list[int]):
