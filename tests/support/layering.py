@@ -1,6 +1,7 @@
 """Which module imports which, read from the syntax trees: late imports and those of checkers included."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -85,9 +86,17 @@ def is_misplaced(module: str) -> bool:
     return in_support == (name == "conftest" or name.startswith("test_"))
 
 
+IMPORT = re.compile(r"^\s*(?:from|import)\b(?:[^\n(]*\([^)]*\)|.*)", re.MULTILINE)
+
+
 def imported_tests(source: str, module: str) -> list[str]:
-    """The imports of `module` that reach into the tests, `support` apart."""
+    """The imports of `module` that reach into the tests, `support` apart. Only a file is parsed that seems to
+    have one.
+    """
     folders = {TESTS.name, *(folder.name for folder in TESTS.iterdir() if folder != SUPPORT)}
+    named = re.findall(r"\w+", " ".join(IMPORT.findall(source)))
+    if not any(name in folders or name.startswith("test_") for name in named) and "from ." not in source:
+        return []
     found = ((name, name.split(".")) for name in imports(source, module))
     return [name for name, parts in found if parts[0] in folders or any(p.startswith("test_") for p in parts)]
 
@@ -139,7 +148,9 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 @cache
 def defines_pass(text: str) -> bool:
     """Whether a module has a class that is a `ModulePass`."""
-    classes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
+    if "ModulePass" not in text:
+        return False
+    classes = (node for node in statements(ast.parse(text)) if isinstance(node, ast.ClassDef))
     return any(ast.unparse(base).split(".")[-1] == "ModulePass" for cls in classes for base in cls.bases)
 
 
