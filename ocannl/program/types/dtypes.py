@@ -67,10 +67,10 @@ def stored_dtype(dtype: DTypeLike) -> np.dtype[Any]:
 
 def float_element(dtype: DTypeLike, what: str) -> Attribute:
     """The element type of a floating dtype. Raises `PrecisionError`, which begins with `what`, for others."""
-    element = ELEMENTS[stored_dtype(dtype)]
-    if not is_float(element):
-        raise PrecisionError(here(f"{what} of a floating dtype, found {np.dtype(dtype)}"))
-    return element
+    found = stored_dtype(dtype)
+    if not is_float(ELEMENTS[found]):
+        raise PrecisionError(here(f"{what} of a floating dtype, found {found}"))
+    return ELEMENTS[found]
 
 
 def _stored() -> str:

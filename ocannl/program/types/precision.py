@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import DTypeLike
 from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import PrecisionError
 from ocannl.program.location import here
-from ocannl.program.types.dtypes import float_element
+from ocannl.program.types.dtypes import dtype_of, float_element
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,11 @@ def precision(
     kept = float_element(params, "parameters are")
     used = None if compute is None else float_element(compute, "parameters are used as numbers")
     rounded = None if factors is None else float_element(factors, "factors are")
-    if rounded is not None and np.dtype(factors).itemsize >= np.dtype(compute or params).itemsize:
-        what = f"{np.dtype(factors)} beside {np.dtype(compute or params)}"
-        raise PrecisionError(here(f"factors have fewer bits than the parameters that are used, found {what}"))
+    if rounded is not None:
+        few, many = dtype_of(rounded), dtype_of(used or kept)
+        if few.itemsize >= many.itemsize:
+            what = f"factors have fewer bits than the parameters that are used, found {few} beside {many}"
+            raise PrecisionError(here(what))
     gradient = None if grads is None else float_element(grads, "gradients are")
     token = _precision.set(ParamPrecision(kept, used, rounded, gradient))
     try:
