@@ -63,16 +63,19 @@ def trained() -> tuple[oc.Routine, Callable[[], list[float]]]:
     return step, losses
 
 
+@pytest.fixture(scope="module")
+def step() -> oc.Routine:
+    return trained()[0]
+
+
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("target", "system"), MACHINES)
-def test_objects_have_the_format_of_their_system(target: str, system: Any, tmp_path: Path):
-    step, _ = trained()
+def test_objects_have_the_format_of_their_system(target: str, system: Any, step: oc.Routine, tmp_path: Path):
     path = oc.export(step, tmp_path / "step.o", target=target, system=system)
     assert path.read_bytes().startswith(MACHINES[target, system])
 
 
-def test_suffixes_tell_the_system(tmp_path: Path):
-    step, _ = trained()
+def test_suffixes_tell_the_system(step: oc.Routine, tmp_path: Path):
     path = oc.export(step, tmp_path / "step.obj", target="x86-64-v3")
     assert path.read_bytes().startswith(MACHINES["x86-64-v3", "windows"])
     path = oc.export(step, tmp_path / "step.o", target="apple-m2")
@@ -85,8 +88,7 @@ def test_suffixes_tell_the_system(tmp_path: Path):
 @NEEDS_OBJDUMP
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("target", "system"), MACHINES)
-def test_code_is_vectorized_under_every_system(target: str, system: Any, tmp_path: Path):
-    step, _ = trained()
+def test_code_is_vectorized_under_every_system(target: str, system: Any, step: oc.Routine, tmp_path: Path):
     oc.export(step, tmp_path / "step.o", target=target, system=system)
     assert disassembled(tmp_path / "step.o").count(FUSED[target]) > 40
 
@@ -94,9 +96,8 @@ def test_code_is_vectorized_under_every_system(target: str, system: Any, tmp_pat
 @pytest.mark.sampled(3)
 @NEEDS_OBJDUMP
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_large_frames_are_probed_on_windows(system: Any, tmp_path: Path):
+def test_large_frames_are_probed_on_windows(system: Any, step: oc.Routine, tmp_path: Path):
     """There pages of the stack have to be touched in their order."""
-    step, _ = trained()
     oc.export(step, tmp_path / "step.o", target="x86-64-v3", system=system)
     assert ("__chkstk" in undefined(tmp_path / "step.o")) == (system == "windows")
 

@@ -22,20 +22,19 @@ SOURCES = str(Path(nn.__file__).parent)
 
 def called_by_tables() -> set[str]:
     """The functions of `nn` that run while the tables are made and their blocks are applied."""
-    called: set[CodeType] = set()
+    called, tracing = set[CodeType](), sys.gettrace()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call":
-            called.add(frame.f_code)
+        called.add(frame.f_code)
 
     for module in tables.MODULES:
-        sys.setprofile(note)
+        sys.settrace(note)
         try:
             for case in fresh(module).CASES.values():
                 axes = case.axes or [None] * len(case.inputs)
                 case.block(*(oc.data(a, axes=x) for a, x in zip(case.inputs, axes, strict=True)))
         finally:
-            sys.setprofile(None)
+            sys.settrace(tracing)
     return {code.co_qualname.split(".")[0] for code in called if code.co_filename.startswith(SOURCES)}
 
 

@@ -71,7 +71,7 @@ def test_every_line_has_its_way_up_to_python(code: Callable[[], oc.Code]):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("code", [dense, convolutions, layers])
+@pytest.mark.parametrize("code", [dense, layers, convolutions])
 @pytest.mark.parametrize("target", [DEFAULT_TARGET, processor("apple-m2")], ids=["here", "macOS"])
 def test_every_computed_expression_has_its_way_down_to_machine_code(
     code: Callable[[], oc.Code], target: TargetDescription

@@ -37,9 +37,15 @@ def compiled() -> oc.Routine:
     return step
 
 
-def test_a_routine(tmp_path: Path):
+@pytest.fixture(scope="module")
+def viewed(tmp_path_factory: pytest.TempPathFactory) -> tuple[oc.Routine, dict[str, Any]]:
+    """A routine, and the data of its page."""
     step = compiled()
-    data = data_of(step.view(tmp_path / "step.html"))
+    return step, data_of(step.view(tmp_path_factory.mktemp("viewed") / "step.html"))
+
+
+def test_a_routine(viewed: tuple[oc.Routine, dict[str, Any]]):
+    step, data = viewed
     names = [stage["name"] for stage in data["stages"]]
     assert names[0] == "as built"
     assert names[-2:] == ["llvm", "machine code"]
@@ -57,9 +63,8 @@ def test_a_routine(tmp_path: Path):
     assert step.ir("loops") == step.ir("plan-memory")
 
 
-def test_reasons_are_those_that_a_routine_gives(tmp_path: Path):
-    step = compiled()
-    data = data_of(step.view(tmp_path / "step.html"))
+def test_reasons_are_those_that_a_routine_gives(viewed: tuple[oc.Routine, dict[str, Any]]):
+    step, data = viewed
     files, texts = [file["name"] for file in data["files"]], data["texts"]
     labels = [row.split()[0] for row in step.memory().splitlines()[1:-1]]
     assert [reason["label"] for reason in data["reasons"]] == labels
@@ -110,7 +115,7 @@ def tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids = oc.data(np.zeros((2, 5), np.int32), axes="bb", label="ids")
     embed, decode = nn.embedding(num=7, dim=8), nn.decoder_only(2, 2, 4, 4, 16)
     loss = nn.cross_entropy(embed.w @ decode(embed(ids)), ids).named("loss")
-    return train.grad_update(loss).view(tmp_path_factory.mktemp("tied") / "step.html")
+    return oc.forward(loss).view(tmp_path_factory.mktemp("tied") / "step.html")
 
 
 def test_the_graph_has_a_loss_beside_blocks_and_masks_where_they_are_first_used(tied: Path):

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from support.layered import WIDTH, product, relu, residual, stack
 
 import ocannl as oc
 from ocannl import nn, train
@@ -22,9 +23,16 @@ UPDATES: dict[str, Callable[[oc.Tensor], oc.Code]] = {
 }
 
 
-def step_of(update: str, is_tied: bool) -> tuple[oc.Tensor, oc.Code]:
+def seven(x: oc.Tensor) -> oc.Tensor:
+    """Small layers, where these are compiled."""
+    return stack(residual([product, relu]))(x, 7)
+
+
+def step_of(
+    update: str, is_tied: bool, layers: Callable[[oc.Tensor], oc.Tensor] | None = None
+) -> tuple[oc.Tensor, oc.Code]:
     ids = oc.data(np.arange(10).reshape(2, 5) % 7, axes="bb", label="ids")
-    embed, decode = nn.embedding(num=7, dim=8), nn.decoder_only(7, 2, 4, 4, 16)
+    embed, decode = nn.embedding(num=7, dim=WIDTH), layers or nn.decoder_only(7, 2, 4, 4, 16)
     hidden = decode(embed(ids))
     loss = nn.cross_entropy(embed.w @ hidden if is_tied else nn.linear(out_dim=7)(hidden), ids)
     return loss, train.grad_update(loss) + UPDATES[update](loss)
@@ -47,7 +55,7 @@ def test_folded_steps_compute_the_same(update: str):
     for least in (fold_layers.LEAST_LAYERS, 1000):
         with patch.object(fold_layers, "LEAST_LAYERS", least):
             ctx = oc.Context.cpu(1)
-            loss, code = step_of(update, is_tied=True)
+            loss, code = step_of(update, is_tied=True, layers=seven)
             ctx.init_params(loss)
             step = ctx.compile(code, "step")
             for _ in range(3):
