@@ -246,7 +246,7 @@ def nests(draw: st.DrawFn) -> str:
 
 
 @given(expressions() | assignments() | nests())
-@settings(RANDOM, max_examples=30)
+@settings(RANDOM, max_examples=settings().max_examples // 2)
 def test_operations(text: str):
     """From the generic format and from ours, to the same program; our printer writes what xDSL's does."""
     module = parse(text)

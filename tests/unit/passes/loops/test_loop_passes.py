@@ -39,6 +39,8 @@ from ocannl.passes.loops.tile_and_fuse import tile_and_fuse
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 from ocannl.passes.rewrites import row_groups
 
+EXAMPLES = settings().max_examples
+
 
 def over_loops() -> Iterator[type[ModulePass]]:
     """The passes from loops to loops, in the order of the pipeline for the CPU."""
@@ -135,7 +137,7 @@ def test_each_pass_keeps_values(transformation: type[ModulePass], text: str):
     check(text, transformation)
 
 
-@settings(max_examples=9, deadline=None)
+@settings(max_examples=EXAMPLES // 4)
 @given(text=choosing_programs())
 def test_gathers_and_scatters_keep_values(text: str):
     check(text, *PIPELINE)
@@ -208,7 +210,7 @@ class RecomputeEverythingPass(ModulePass):
             RematerializePass(l2_bytes=0, last_level_bytes=0).apply(ctx, op)
 
 
-@settings(max_examples=9, deadline=None)
+@settings(max_examples=EXAMPLES // 4)
 @given(text=loop_programs() | row_programs())
 def test_what_is_computed_again_keeps_values(text: str):
     check(text, RecomputeEverythingPass, PlanMemoryPass)
@@ -224,7 +226,7 @@ def test_groups_keep_values(grouping: type[ModulePass], text: str):
     check(text, *PIPELINE[:-1], grouping, PlanMemoryPass)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=EXAMPLES // 2)
 @given(text=loop_programs())
 def test_all_passes_keep_values(text: str):
     check(text, *PIPELINE)
