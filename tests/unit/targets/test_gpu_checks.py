@@ -39,7 +39,7 @@ def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
     assert "Fake GPU, sm_80, CUDA 12.8, memory pools" in lines[0]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", BY_ROLES)
 def test_products_by_roles(name: str, monkeypatch: pytest.MonkeyPatch):
     """Those that a Hopper GPU checks have roles, which it is asked for."""

@@ -288,6 +288,7 @@ loops.func @f {{
 
 
 @NEEDS_COMPILER
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("element", ["i32", "i64"])
 @pytest.mark.parametrize("kind", ["add", "mul"])
 def test_accumulations_of_integers(kind: str, element: str):

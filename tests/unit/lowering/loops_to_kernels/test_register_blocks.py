@@ -124,8 +124,8 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("kind", "arch", "features"),
-    [(kind, arch, 64) for kind in ("mixed", "tf32", "layer") for arch in ("sm_80", "sm_90", "sm_90a")]
-    + [("layer", "sm_90a", 128)],
+    [(kind, arch, 64) for arch in ("sm_90a", "sm_90", "sm_80") for kind in ("mixed", "tf32", "layer")]
+    + [pytest.param("layer", "sm_90a", 128, marks=pytest.mark.exhaustive)],
 )
 def test_nothing_is_spilled(kind: str, arch: str, features: int, monkeypatch: pytest.MonkeyPatch):
     """By few turns neither, as they are not written one after the other."""

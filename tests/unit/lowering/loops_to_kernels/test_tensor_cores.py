@@ -250,6 +250,7 @@ def test_nothing_is_spilled(size: int, w: str, element: str, arch: str):
 
 
 @NEEDS_PTXAS
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("channels", [17, 40])
 def test_nothing_is_spilled_for_more_blocks(channels: int, arch: str):
