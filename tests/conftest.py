@@ -3,6 +3,7 @@ together run on all cores.
 """
 
 import gc
+import os
 from collections import defaultdict
 from collections.abc import Generator
 from itertools import count
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")
 MOST_YOUNG = 1_000_000
+# Threads that wait for others sleep, and NumPy's products have none.
+BESIDE_OTHERS = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
 CHECKS = [HealthCheck.too_slow]
 settings.register_profile("sampled", max_examples=20, deadline=None, suppress_health_check=CHECKS)
 settings.register_profile("exhaustive", deadline=None, suppress_health_check=CHECKS)
@@ -20,9 +23,12 @@ settings.load_profile("sampled")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties have more examples where all tests run."""
+    """Properties have more examples where all tests run. Processes beside others leave them their cores."""
     if config.option.markexpr != "not exhaustive":
         settings.load_profile("exhaustive")
+    if hasattr(config, "workerinput"):
+        for name, value in BESIDE_OTHERS.items():
+            os.environ.setdefault(name, value)
 
 
 @pytest.hookimpl(tryfirst=True)
