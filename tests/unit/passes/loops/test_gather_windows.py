@@ -128,7 +128,7 @@ def test_what_is_read_is_the_same(axes: list[Axis], reset: bool, data: st.DataOb
     np.testing.assert_array_equal(run(module, "y"), run(parse_module(text), "y"))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", [oc.float32, oc.bfloat16])
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2)])
 def test_convolutions(stride: int, dilation: int, dtype: Any):
