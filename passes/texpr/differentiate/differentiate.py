@@ -225,9 +225,9 @@ def differentiate(routine: TexprRoutineOp) -> None:
     block = routine.body.block
     expressions = [op for op in nested(block) if isinstance(op, DerivativeOp)]
     code = [op for op in block.ops if isinstance(op, ZeroGradsOp | BackpropOp)]
-    for op in (*expressions, *code):
-        check_shapes(op)
     if expressions or code:
+        for op in nested(block):
+            check_shapes(op)
         WrittenMemory(block).check()
     # A parameter whose second derivative is zero still has a gradient, which is zero.
     params = {op: params_of(block, op.tensor) for op in code if expressions}

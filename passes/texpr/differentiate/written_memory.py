@@ -17,6 +17,11 @@ from ocannl.dialects.texpr.derivatives import JvpOp, VjpOp
 from ocannl.passes.analysis.values.derivative_paths import all_operands, dependencies, differentiable_operands
 from ocannl.passes.analysis.values.slices import backward_slice
 
+TWO_OPTIMIZERS = (
+    "\n  hint: two optimizers of one loss update by the same gradients: train.grad_update(loss), and then "
+    "update(loss, params=[...]) of each"
+)
+
 
 @dataclass(frozen=True)
 class Write:
@@ -128,10 +133,11 @@ def name_of(value: SSAValue) -> str:
 def stale_derivative(op: Operation, kept: SSAValue, since: Operation) -> str:
     where = location_text(since)
     place = "" if where is None else f" at {where}"
+    hint = TWO_OPTIMIZERS if isinstance(op, BackpropOp) else ""
     return at_line(
         op,
         f"{name_of(kept)} was computed before memory that it reads was written{place}, so that it has no "
-        "derivative here: differentiate it before that, or make it again afterwards",
+        f"derivative here: differentiate it before that, or make it again afterwards{hint}",
     )
 
 

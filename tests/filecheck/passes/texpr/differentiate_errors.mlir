@@ -97,6 +97,18 @@ texpr.routine @r {
 
 // -----
 
+// What is on the way to a value of known shape.
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<...o0>
+  %y = texpr.apply add= %w logic "... => " : !texpr.tensor<>
+  texpr.zero_grads %y
+  texpr.backprop %y
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: the shape ... is not final: run infer-shapes first
+
+// -----
+
 texpr.routine @r {
   %w = texpr.param "w" : !texpr.tensor<3, f32>
   %m = texpr.node "m" : !texpr.tensor<3, f32>
@@ -122,3 +134,4 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `y` was computed before memory that it reads was written at {{.*}}: differentiate it before that, or make it again afterwards
+// CHECK-NEXT: hint: two optimizers of one loss update by the same gradients: train.grad_update(loss), and then update(loss, params=[...]) of each
