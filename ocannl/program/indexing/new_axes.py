@@ -79,7 +79,7 @@ def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
     axes in whose rows the operands differ. If none has, axes of ids that choose in several rows are moved
     where no other operand has batch axes. An argument of a function whose rows were guessed gets batch axes
     only beside a value with batch axes only and the same sizes; for other data, and for parts and reductions
-    of them, a warning says so instead.
+    of them, a warning says so instead, as it does beside one that has an output axis of size 1, too.
     """
     values = [operand for operand in operands if isinstance(operand, Value)]
     if any(value.new_axes for value in values):
@@ -98,13 +98,15 @@ def _with_guesses(operands: Sequence[Value | Operand], values: Sequence[Value]) 
     """The operands, of which some values have guessed rows, but none has new axes."""
     sizes = {known.sizes for known in map(_known_batch, values) if known is not None}
     if not sizes:
+        for value in values:
+            _warn_beside_column(value, values)
         return list(operands)
     found = [_beside(operand, sizes) if isinstance(operand, Value) else operand for operand in operands]
     values = [operand for operand in found if isinstance(operand, Value)]
     if all(_is_chosen(value) or not graph.known_shape(value).batch.axes for value in values):
         return _in_common_rows(found, values)
     for value in values:
-        _warn_of_pairs(value, sizes)
+        _warn_of_pairs(value, sizes, "|")
     return found
 
 
@@ -162,8 +164,22 @@ def _is_chosen(value: Value) -> bool:
     return known is not None
 
 
-def _warn_of_pairs(value: Value, sizes: set[Sequence[int | None]]) -> None:
-    """Warns where data, which end in an output axis, and batch axes of the same sizes give all pairs."""
+def _warn_beside_column(value: Value, others: Sequence[Value]) -> None:
+    """Warns where data meet what has one output, as a model of one has, for each of as many rows."""
+    own = graph.known_shape(value).memory_axes if value.guessed_axes else ()
+    for other in others if own else ():
+        batch = graph.known_shape(other).batch.axes[-len(own) :]
+        if not other.guessed_axes and list(batch) == list(own):  # the shape of few values has to be found
+            column = _known(other)
+            if column is not None and column.is_column:
+                ones = ["1"] * column.rows.count("output")
+                _warn_of_pairs(value, {column.sizes[: -len(ones)]}, f"|{','.join(ones)}")
+
+
+def _warn_of_pairs(value: Value, sizes: set[Sequence[int | None]], rest: str) -> None:
+    """Warns where data, which end in an output axis, and batch axes of the same sizes give all pairs. `rest`
+    is the end of the shape that has these.
+    """
     data = _known(value) if value.guessed_axes else None
     if data is None or set(data.rows) == {BATCH} or not data.meets(sizes):
         return
@@ -172,9 +188,11 @@ def _warn_of_pairs(value: Value, sizes: set[Sequence[int | None]]) -> None:
     if not isinstance(value.op, DataOp):
         names = " ".join(ascii_lowercase[: len(letters)])
         way = f"oc.rearrange(t, '{names} -> {names}', axes={letters!r})"
+    elif value.is_argument:
+        way = f"oc.function(axes={{{tensor_name(value)!r}: {letters!r}}})"
     warn_at(
         user_location(),
-        f"`{tensor_name(value)}` ({data.shape}) meets batch axes of the same sizes ({found}|): all "
+        f"`{tensor_name(value)}` ({data.shape}) meets batch axes of the same sizes ({found}{rest}): all "
         f"pairs are computed; {way} has batch axes, and t[:, None] says that pairs are meant",
     )
 
@@ -206,6 +224,12 @@ class _Known:
     def meets(self, sizes: set[Sequence[int | None]]) -> bool:
         """Whether it has some sizes, and more than one element."""
         return self.sizes in sizes and self.shape.elements != 1
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it has batch axes, and output axes of size 1."""
+        outputs = [size for size, row in zip(self.sizes, self.rows, strict=True) if row == "output"]
+        return {*self.rows} == {BATCH, "output"} and {*outputs} == {1}
 
     @property
     def old(self) -> set[int]:

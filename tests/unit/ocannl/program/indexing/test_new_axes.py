@@ -1,5 +1,6 @@
 """New axes, `t[:, None]`, against NumPy's broadcasting."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -159,6 +160,23 @@ def test_masks_of_padding_and_of_what_comes_later():
     np.testing.assert_array_equal(CTX[mask], np.tril(np.ones((3, 3))) * given[:, None])
     oc.infer(mask)
     assert str(mask.shape) == "2,3|3->"
+
+
+def test_a_target_for_each_row_of_one_output_is_told():
+    model = nn.linear(out_dim=1, label="of_pairs")
+    told = "(5) meets batch axes of the same sizes (5|1): all pairs are computed; "
+    with pytest.warns(UserWarning, match="all pairs") as outside:
+        assert str((oc.relu(model(oc.data(X))) - oc.data(V, label="y")).shape) == "...,5|...->...,5"
+    squares = oc.function(lambda x, y: ((model(x) - y) ** 2).mean())
+    with pytest.warns(UserWarning, match="all pairs") as inside:
+        squares(X, V)
+    for (warning,), way in ((outside, "oc.data(..., axes='b')"), (inside, "oc.function(axes={'y': 'b'})")):
+        assert f"`y` {told}{way} has batch axes" in str(warning.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        squares(X, V[:, None])
+        oc.function(lambda x, y: nn.mse(model(x), y))(X, V)
+        oc.function(lambda a, b: a - b)(V[:, None], V)  # arrays, as in NumPy
 
 
 def test_all_pairs_that_nobody_asked_for_are_told():
