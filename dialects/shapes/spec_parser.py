@@ -56,7 +56,7 @@ class SpecSyntaxError(ValueError):
 @lru_cache(maxsize=2**10)
 def parse_spec(text: str, num_operands: int | None = None) -> Spec:
     """Reads a spec, for `num_operands` operands if that is given. Raises `SpecSyntaxError`."""
-    return _Parser(text).spec(num_operands)
+    return _Parser(text, num_operands).spec()
 
 
 # Specs with one of these name axes by words.
@@ -144,19 +144,26 @@ class _Lexer:
 class _Parser:
     """Recursive descent over the tokens of one spec. Every method raises `SpecSyntaxError`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, num_operands: int | None) -> None:
         lexer = _Lexer(text)
         self.text = text
+        self.num_operands = num_operands
         self.has_commas = lexer.has_commas
         self.tokens = lexer.tokens()
         self.at = 0
 
     def _comma_missing(self) -> str:
         """Of a row in which some axes have commas; of a spec of einops, how it is written here."""
-        if re.fullmatch(r"[\w\s,]+->[\w\s]*", self.text):
-            own = self.text.replace(",", ";").replace("->", "=>")
+        if re.fullmatch(r"[\w\s,]+->[\w\s]*", self.text) or self._has_commas_between_slots():
+            own = self.text.replace(",", ";")
+            own = own if "=>" in own else own.replace("->", "=>")
             return f"operands are separated by `;`, and the result comes after `=>`: here `{own}`"
         return "a comma is missing between two axes"
+
+    def _has_commas_between_slots(self) -> bool:
+        """Whether it is of several operands, between which may be its commas."""
+        of_several = self.num_operands is not None and self.num_operands > 1
+        return of_several and ";" not in self.text and "," in self.text
 
     def _arrow_missing(self) -> str:
         """Of a slot that goes on with `|`: it has two, or is of several operands with commas between them."""
@@ -173,7 +180,8 @@ class _Parser:
         own = "; ".join([" ".join(operand.replace(" ", "")) for operand in operands])
         return f"`operand; operand => result`, here `{own} => {' '.join(result) or 0}`"
 
-    def spec(self, num_operands: int | None) -> Spec:
+    def spec(self) -> Spec:
+        num_operands = self.num_operands
         starts = [self._next.offset]
         operands = [self._slot()]
         while self._accept(";"):
@@ -204,6 +212,8 @@ class _Parser:
         output = self._row("output")
         if self._next.kind not in _ENDS_OF_SLOT:
             form = "a slot is `batch | input -> output`, and the result comes after `=>`"
+            if self._has_commas_between_slots():
+                form = f"operands are separated by `;`, {form}"
             raise self._error(f"a second `{self._next.kind}` in this slot: {form}", self._next)
         return Slot(batch, input, output)
 

@@ -82,13 +82,12 @@ class KernelCall:
         )
 
 
-def routines(module: ModuleOp) -> Iterator[FuncOp]:
-    """The routines of a module. Raises `OcannlError` for other operations."""
+def routines(module: ModuleOp, pipeline: str) -> Iterator[FuncOp]:
+    """The routines of a module. Raises `OcannlError` for other operations, which a pipeline lowers."""
     for op in module.body.block.ops:
         if not isinstance(op, FuncOp):
-            raise OcannlError(
-                at_line(op, f"`{op.name}` has no kernels yet: run the pipeline first, `-p gpu`")
-            )
+            wanted = f"run the pipeline first, `-p {pipeline}`"
+            raise OcannlError(at_line(op, f"`{op.name}` has no kernels yet: {wanted}"))
         yield op
 
 

@@ -55,7 +55,7 @@ def kernels_to_device(module: ModuleOp, arch: str, *, lines: bool = False) -> De
     emitter = _DeviceEmitter(arch, DebugInfo(DIRECTIVES) if lines else None)
     found = [
         describe(func, [emitter.emit_launch(func, launch) for launch in launches(func)], str)
-        for func in routines(module)
+        for func in routines(module, "gpu")
     ]
     parts = [f'target triple = "{TRIPLE}"', *sorted(emitter.functions), *emitter.parts]
     parts += [] if emitter.debug is None else [emitter.debug.text()]

@@ -63,7 +63,9 @@ def hardware_instructions(op: Operation) -> Instructions | None:
         return Instructions(op.input.owner.operands, (PAIR, UPPER_HALF))
     function = INTRINSICS.get(type(op)) or LIBRARY.get(type(op))
     if function is not None and function not in ON_DEVICE:
-        raise OcannlError(at_line(op, f"the GPU has no `{op.name}` of {op.results[0].type}"))
+        raise OcannlError(
+            at_line(op, f"the GPU has no `{op.name}` of {op.results[0].type}: run expand-math first")
+        )
     return None
 
 

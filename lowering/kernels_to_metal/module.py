@@ -47,7 +47,7 @@ def to_metal(module: ModuleOp) -> str:
     Raises `OcannlError` for what is no kernel yet, and for types and functions that Metal does not have.
     """
     writer = _Writer()
-    found = [writer.write_routine(func) for func in routines(module)]
+    found = [writer.write_routine(func) for func in routines(module, "metal")]
     return "\n\n".join([HEAD, *definitions(writer.called), *writer.parts, description_text(found)])
 
 

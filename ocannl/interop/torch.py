@@ -118,6 +118,11 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     missing = [name for name in wanted if name not in given]
     extra = [name for name in given if name not in wanted]
     wrong = [*(f"missing: {name}" for name in missing), *(f"not in the block: {name}" for name in extra)]
+    if wrong:
+        unused = [old for old in map or {} if not any(_begins(name, old) for name in state_dict)]
+        wrong += [
+            f"in `map`: {old!r} is no name of PyTorch here, and not the beginning of one" for old in unused
+        ]
     wrong += _map_meant(missing, extra)
     if any(is_parametrized(name) for name in extra):
         wrong.append("hint: nn.weight_norm(block) and nn.spectral_norm(block) have normalized weights")
@@ -200,9 +205,13 @@ def _as_block(block: Any) -> Block[..., Any]:
     return cast(Block[..., Any], block) if isinstance(block, Block) else Block(block)
 
 
+def _begins(name: str, beginning: str) -> bool:
+    return name == beginning or name.startswith(f"{beginning}.")
+
+
 def _renamed(name: str, map: Names) -> str:
     """A name by the longest beginning that is renamed."""
-    fitting = [old for old in map if name == old or name.startswith(f"{old}.")]
+    fitting = [old for old in map if _begins(name, old)]
     if not fitting:
         return name
     old = max(fitting, key=len)

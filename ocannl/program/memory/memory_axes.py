@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, RowKind
+from ocannl.dialects.texpr import NodeOp, ParamOp
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
 from ocannl.program.arguments.errors import PositionError
@@ -144,8 +145,16 @@ class MemoryAxes:
         except ShapeError as error:
             what = f"the axes of `{self.label}` are not known yet: its shape is {self.shape}"
             raise ShapeError(
-                here(f"{what}; oc.infer(t) decides it, or name axes in a spec (oc.einsum)\n{error}")
+                here(f"{what}; {self._way()}, or name axes in a spec (oc.einsum)\n{error}")
             ) from None
+
+    def _way(self) -> str:
+        """The way to make all axes known."""
+        is_made = isinstance(self.value.op, NodeOp | ParamOp)
+        kinds = [kind for kind in MEMORY_ORDER if is_made and self.shape.row(kind).var is not None]
+        if not kinds:
+            return "oc.infer(t) decides it"
+        return f"give {' and '.join(f'{kind}=' for kind in kinds)} where it is made, [] for no axes"
 
 
 def _tokens(row: Row, prefix: str) -> list[str]:

@@ -23,12 +23,13 @@ from ocannl.program.tensor import Tensor, TensorLike
 # What another library takes in the place of an argument.
 GIVEN_FIRST = {
     "lr": "Parameters are given to no optimizer: step(loss) trains those of the loss, "
-    "step(loss, params=[...]) some of them"
+    "step(loss, params=[...]) some of them",
+    "spec": "the method is of its own tensor alone; oc.einsum(spec, a, b) is of several",
 }
 
 # Arguments of PyTorch, JAX and NumPy, and what ours may be called.
 ELSEWHERE = {
-    "dim": ("axis", "axes"),
+    "dim": ("axis", "axes", "spec"),
     "dims": ("axes",),
     "axis": ("axes", "axis"),
     "axes": ("axis", "axes"),
@@ -64,6 +65,8 @@ ELSEWHERE = {
     "lr": ("learning_rate",),
     "betas": ("beta1",),
 }
+
+SIZES = "sizes are given by row, as output=4, input=3"
 
 OTHERWISE = {"diff": f"it compares runs; the differences of neighbours are {NEIGHBOURS}"}
 """Functions that do not do to a tensor or an array what others of their name do."""
@@ -158,6 +161,8 @@ def misfit(
         if set(named) >= NUMPYS:
             return f"np.{called} is of arrays: write oc.{called}(t), with axes= in place of axis="
         why = f"there is no argument `{unknown[0]}`."
+        if unknown[0] == "shape" and "output" in taken:
+            return f"{called}: {why[:-1]}; {SIZES}"
         if near := _near(unknown[0], taken):
             return f"{called}: there is no argument `{unknown[0]}`; did you mean `{near}`?"
     for name, value in zip(signature.parameters, args, strict=False):

@@ -76,8 +76,19 @@ class _Wanted:
         every = [name for kind in MEMORY_ORDER for name in self.names[kind]]
         _solve(every, prod(prod(self.old[kind]) for kind in MEMORY_ORDER), known)
         if unknown := [name for name in every if isinstance(name, str) and name not in known]:
-            raise ShapeError(here(f"the size of `{unknown[0]}` in {self.slot!r} does not follow: give it"))
+            missing = f"the size of `{unknown[0]}` in {self.slot!r} does not follow"
+            raise ShapeError(here(f"{missing}: {self._way_out()}"))
         return {kind: [_size(name, known) for name in self.names[kind]] for kind in MEMORY_ORDER}
+
+    def _way_out(self) -> str:
+        """Which given sizes do not divide their row; else that one more has to be given."""
+        for kind in MEMORY_ORDER:
+            given = [name for name in self.names[kind] if isinstance(name, str) and name in self.sizes]
+            total, wanted = prod(self.old[kind]), prod(self.sizes[name] for name in given)
+            if wanted and total % wanted:
+                count = "1 element" if total == 1 else f"{total} elements"
+                return f"the {kind} row has {count}, which `{'&'.join(given)}`, {wanted}, does not divide"
+        return "give it"
 
     def _name(self, axis: object) -> str | int:
         if isinstance(axis, Name):

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
-from ocannl.dialects.shapes.spec import RowSpec, Slot
+from ocannl.dialects.shapes.spec import Slot
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, ConstantOp, DataOp, ParamOp, RangeOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow, ranges_of
@@ -248,15 +248,17 @@ def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, shape: Shape) -> 
         return None
     wanted, name = _counted(len(row.axes), place.kind), tensor_name(place.value)
     own = f"{'at least ' if known.var else ''}{known.known}" if known.known else "none"
-    more = _letters(row, slot) or _in_rows(names, shape, ", " if "," in spec else " ")
+    more = _letters(names, slot) or _in_rows(names, shape, ", " if "," in spec else " ")
     return f"its slot `{slot}` has {wanted}, `{name}` has {own}{more}"
 
 
-def _letters(row: RowSpec, slot: str) -> str:
-    """The words for a row whose axes of one letter may be meant as the names of fewer."""
-    are_letters = all(len(str(axis)) == 1 for axis in row.axes)
-    has_word = any(len(word) >= SHORTEST_NAME for word in re.findall(r"[^\W\d]+", slot))
-    return "; without a comma each letter is an axis" if row.axes and are_letters and has_word else ""
+def _letters(names: Slot, slot: str) -> str:
+    """The words for a slot whose axes of one letter may be meant as the names of fewer."""
+    axes = [str(axis) for row in names.rows for axis in row.axes]
+    are_letters = all(len(axis) == 1 for axis in axes)
+    words = re.findall(r"[^\W\d]\w*", slot)
+    has_word = any(len(word) >= SHORTEST_NAME or re.search(r"\d", word) for word in words)
+    return "; without a comma each letter is an axis" if axes and are_letters and has_word else ""
 
 
 def _in_rows(slot: Slot, shape: Shape, between: str) -> str:
