@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from xdsl.ir import Operation
 
@@ -33,12 +34,13 @@ WAY, ROOM = 2**12, 3
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The rows of a matrix that are read one after the other: elements from one to the next, their bytes, and
-    whether they are decoded first, which takes longer than to read them.
+    whether they are decoded first, which takes longer than to read them, and whether several sums read them.
     """
 
     stride: int
     bytes: int
     are_decoded: bool
+    are_shared: bool = False
 
     @property
     def make_streams(self) -> bool:
@@ -62,7 +64,7 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows
     row, lane = own[-1] if schedule.rows is None else schedule.rows[0], schedule.lanes[0]
     words = {factor.load: factor for factor in word_factors(placement)}
     found: dict[Operation, Rows] = {}
-    cells: set[object] = set()
+    firsts: dict[object, Operation] = {}
     for op, address in placement.addresses.items():
         if not isinstance(op, LoadOp) or op.positions or lane in own:
             continue
@@ -70,13 +72,15 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, Rows
             continue
         if address.stride(lane) != (DEPTH if op in words else 1):
             continue
-        is_new = (same := cells_of(placement, op)) not in cells
-        if row in own and is_new and all(address.stride(variable) for variable in own) and is_far(op):
+        first = firsts.get(same := cells_of(placement, op))
+        if first is not None:
+            found[first] = replace(found[first], are_shared=True)
+        elif row in own and all(address.stride(variable) for variable in own) and is_far(op):
             stride = address.stride(row)
             bytes = abs(stride) * element_bytes(op.node)
             is_whole = op in words and not words[op].steps
             found[op] = Rows(stride, bytes, not is_whole and not is_float(element_type(op.node)))
-            cells.add(same)
+            firsts[same] = op
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -17,6 +17,12 @@ from ocannl.passes.analysis.costs.cache_lines import LINE
 NONTEMPORAL = "!0 = !{i32 1}"
 # Arguments of a prefetch: to read, into all levels of the cache or the second one, data; and to write.
 ALL_LEVELS, SECOND_LEVEL, TO_WRITE = "i32 0, i32 3, i32 1", "i32 0, i32 2, i32 1", "i32 1, i32 3, i32 1"
+
+
+def prefetch(b: FunctionBuilder, pointer: str, how: str) -> None:
+    """Fetches the cache line of a pointer that may lead anywhere."""
+    b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    b.emit_void(f"call void @llvm.prefetch.p0(ptr {pointer}, {how})")
 
 
 class TileAccess(ElementAccess):
@@ -64,10 +70,13 @@ class TileAccess(ElementAccess):
 
         They begin at a multiple of `aligned` bytes, a divisor of a line's, and may reach into one line more.
         """
-        self.b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for pointer in self.lines(offset, lanes, aligned):
+            prefetch(self.b, pointer, how)
+
+    def lines(self, offset: int, lanes: Lanes, aligned: int = LINE) -> Iterator[str]:
+        """Pointers into the cache lines of contiguous lanes."""
         for start in range(0, lanes.active * self.type.bytes + LINE - aligned, LINE):
-            pointer = self.at(offset + min(start // self.type.bytes, lanes.active - 1))
-            self.b.emit_void(f"call void @llvm.prefetch.p0(ptr {pointer}, {how})")
+            yield self.at(offset + min(start // self.type.bytes, lanes.active - 1))
 
     def load_vector(self, offset: int, stride: int, lanes: Lanes) -> str:
         """The elements at `offset`, `offset + stride`, ...; zero in inactive lanes."""

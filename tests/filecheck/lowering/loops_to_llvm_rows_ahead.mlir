@@ -154,9 +154,11 @@ loops.func @other_products attributes {arena = 0 : i64} {
   }
 }
 
-// What two sums read is fetched once.
+// What two sums read is fetched once, behind the loads of both: LLVM loads it once where nothing is between these.
 // CHECK-LABEL: define internal void @"halves.y"
 // CHECK-COUNT-2: call void @llvm.prefetch.p0(ptr
+// CHECK-NOT:     = load <
+// CHECK:         br i1
 // CHECK-NOT:     @llvm.prefetch
 // CHECK:       }
 loops.func @halves attributes {arena = 0 : i64} {
