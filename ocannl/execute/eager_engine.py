@@ -36,7 +36,7 @@ from ocannl.program.module.reads import Key
 from ocannl.program.seeds import default_seed
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.types.dtypes import element_of
-from ocannl.program.types.final_types import determined_shape, type_now
+from ocannl.program.types.final_types import type_now
 from ocannl.program.values import Value, is_memory, memory_key, values_of
 
 MOST_ROUTINES = 256
@@ -110,7 +110,7 @@ class EagerEngine:
     def _present(self, context: Context, value: Value) -> NDArray[Any]:
         with mode(False):
             self._prepare(context, [value])
-            self._decide(value)
+            self.decide(value)
             if is_memory(value):
                 return context[Tensor(value)]
             return NodeValue.of(context.evaluated(Tensor(self._first(value))))
@@ -125,11 +125,12 @@ class EagerEngine:
             self._firsts[value] = ref(first)
         return first
 
-    def _decide(self, value: Value) -> None:
-        """Notes the type of a value, where that follows from what it depends on."""
+    def decide(self, value: Value) -> None:
+        """Decides the type of a value, where that follows from what it depends on."""
+        if value.is_settled:
+            return
         if value.type.element_or_none is None or not graph.known_shape(value).is_final:
-            with suppress(ShapeError):
-                determined_shape(value)
+            with suppress(ShapeError), mode(False):
                 infer(Tensor(value))
 
     def write(self, target: Value, value: Value | float) -> None:
@@ -152,23 +153,28 @@ class EagerEngine:
     def backward(self, value: Value, gradient: Value | None) -> None:
         """Adds to the gradients of everything that a value depends on."""
         grad = graph.memory_of_tensor(value, texpr.GradOp)
-        self._check_history(value)
+        asked = self._asked_history(value)
 
         def statements() -> list[Operation]:
             weights = as_tensor(1.0).ir_value if gradient is None else gradient
             return [texpr.AssignOp(grad, weights, logic="."), texpr.BackpropOp(value)]
 
-        self._run(default_context(), ("backward", value, gradient), statements)
+        self._run(default_context(), ("backward", value, gradient, *asked), statements)
 
-    def _check_history(self, value: Value) -> None:
-        """Raises `OcannlError` where a derivative would go to data that stand for an expression."""
-        found, waiting = set[Value](), [value]
+    def _asked_history(self, value: Value) -> list[Value]:
+        """What a value depends on and has a gradient since that was asked for; of parameters all have.
+
+        Raises `OcannlError` where a derivative would go to data that stand for an expression.
+        """
+        asked, found, waiting = list[Value](), set[Value](), [value]
         while waiting:
             each = waiting.pop()
             if each in found:
                 continue
             found.add(each)
             each.passed = texpr.GradOp not in each.asked
+            if not each.passed and not isinstance(each.op, texpr.ParamOp):
+                asked.append(each)
             if each in self._settled:
                 raise OcannlError(
                     here(
@@ -178,6 +184,7 @@ class EagerEngine:
                     )
                 )
             waiting += [operand for operand in differentiable_operands(each.op) if isinstance(operand, Value)]
+        return asked
 
     def _run(self, context: Context, key: Any, make: Callable[[], Sequence[Operation]]) -> None:
         routines = self._routines.setdefault(context, OrderedDict())
@@ -200,7 +207,9 @@ class EagerEngine:
         """Gives values to parameters that have none, and zero to gradients. Raises `OcannlError` for a
         gradient that `backward` has left out.
         """
-        ready = self._ready.setdefault(context, WeakSet())
+        ready = self._ready.get(context)
+        if ready is None:
+            ready = self._ready[context] = WeakSet()
         values = [value for value in values if value not in ready]
         if not values:
             return

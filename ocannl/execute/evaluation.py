@@ -5,7 +5,7 @@ Looking changes nothing: shapes are inferred on a copy, and what is computed goe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -58,9 +58,12 @@ class Knowledge:
         return self.shape is None or graph.known_shape(value) == self.shape
 
 
-def open_types(program: ExtractedRoutine) -> list[Knowledge]:
-    """The known types of those values of a program whose types are not final."""
-    known = [Knowledge.of(value) for value in program.copies if isinstance(value, Value)]
+def open_types(program: ExtractedRoutine, used: Collection[texpr.TensorOp]) -> list[Knowledge]:
+    """The known types of those values of a program whose types are not final. Gradients count only where they
+    are used: they are in the program of everything that has one.
+    """
+    values = [value for value in program.copies if isinstance(value, Value)]
+    known = [Knowledge.of(v) for v in values if not isinstance(v.op, texpr.OfOp) or v.op in used]
     return [one for one in known if one.shape is not None or one.element is None]
 
 
@@ -91,7 +94,8 @@ def evaluation(context: Compiler, nodes: Nodes, *tensors: Tensor) -> Evaluation:
     """Compiles the computation of expressions. Raises `UninitializedError` where one has no value."""
     label = tensors[-1].label
     code = Code([op for t in tensors for op in computing(t.ir_value).statements], label)
-    if any("indices" in op.attributes for op in needed(code.statements)):
+    used = needed(code.statements)
+    if any("indices" in op.attributes for op in used):
         raise UninitializedError(
             f"`{label}` depends on static indices, and no routine keeps its value: "
             "ask for `.value` before compiling the routine that computes it, or compile oc.forward of it"
@@ -99,13 +103,13 @@ def evaluation(context: Compiler, nodes: Nodes, *tensors: Tensor) -> Evaluation:
     # Not even the keys of random numbers are used up.
     program = extract(code.statements, label, context.numbering.copy())
     put_on_mesh(program, nodes, context.mesh)
-    types = open_types(program)
+    types = open_types(program, set(used))
     executable = compile_module(program.module, context.target, context.device)
     check_elements(program)
-    used, copied = _nodes_to_look(nodes, program, executable.interface)
-    routine = Routine(context, code, label, program, executable, used)
+    own, copied = _nodes_to_look(nodes, program, executable.interface)
+    routine = Routine(context, code, label, program, executable, own)
     routine.prepare()
-    results = [used[routine.keys[tensor.ir_value, False]] for tensor in tensors]
+    results = [own[routine.keys[tensor.ir_value, False]] for tensor in tensors]
     return Evaluation(routine.rerun, results, copied, types)
 
 

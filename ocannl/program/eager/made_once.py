@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from ocannl.program import graph
-from ocannl.program.eager.recorder import RECORDER, depth, is_eager
+from ocannl.program.eager.recorder import ENGINE, RECORDER, depth, is_eager
 from ocannl.program.values import Value
 
 
@@ -16,7 +16,11 @@ def made_once(values: Sequence[Value], how: tuple[Hashable, ...], make: Callable
     all that lies between has to be of its iteration, and one with numbers that are data: these are others as
     soon as nothing depends on them.
     """
-    if not is_eager() or depth() or not all(graph.known_shape(value).is_final for value in values):
+    if not is_eager() or depth():
+        return make()
+    for value in values:
+        ENGINE.only.decide(value)
+    if not all(value.is_settled or graph.known_shape(value).is_final for value in values):
         return make()
     key = ("made", *values, *how)
     found = RECORDER.applied.get(key)

@@ -315,6 +315,8 @@ class Recorder:
 
     def has_run(self) -> None:
         """Notes that what this thread has built has handles."""
+        if not self.given:
+            return
         own = get_ident()
         for value in [value for value, thread in list(self.given.items()) if thread == own]:
             self.given.pop(value, None)
@@ -392,14 +394,19 @@ def is_eager() -> bool:
     return _is_on.get()
 
 
-@contextmanager
-def mode(on: bool) -> Generator[None]:
+class mode:  # noqa: N801
     """A context with eager mode on or off."""
-    token = _is_on.set(on)
-    try:
-        yield
-    finally:
-        _is_on.reset(token)
+
+    __slots__ = ("_on", "_token")
+
+    def __init__(self, on: bool) -> None:
+        self._on = on
+
+    def __enter__(self) -> None:
+        self._token = _is_on.set(self._on)
+
+    def __exit__(self, *error: object) -> None:
+        _is_on.reset(self._token)
 
 
 def switch(on: bool) -> None:
@@ -412,6 +419,10 @@ class Engine(Protocol):
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
+        ...
+
+    def decide(self, value: Value) -> None:
+        """Decides the type of a value, where that follows from what it depends on."""
         ...
 
     def write(self, target: Value, value: Value | float) -> None:

@@ -40,6 +40,16 @@ class TestWrites:
         np.testing.assert_allclose(hidden.grad, [10])
         np.testing.assert_allclose(w.grad, 2 * np.array([[10, 20]]))
 
+    def test_a_gradient_that_is_asked_for_after_some_rounds(self):
+        """The same loss has another backward pass then."""
+        w, x = oc.param("w", np.array([[3.0, 1.0]])), oc.data([[1.0, 2.0]], axes="bo")
+        for step in range(4):
+            if step == 2:
+                x.grad.zero()
+            ((w @ x) ** 2).sum().backward()
+        np.testing.assert_allclose(x.grad, [[60, 20]])
+        np.testing.assert_allclose(w.grad, 4 * 2 * np.array([[5, 10]]))
+
     def test_gradients_add_up(self):
         w = oc.param("w", np.array([3.0]))
         for times in (1, 2):

@@ -1,0 +1,105 @@
+"""Eager mode: a line that is run again compiles nothing the second time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import nn, train
+
+RNG = np.random.default_rng(0)
+X, IDS = RNG.normal(size=(10, 6)), RNG.integers(0, 5, 10)
+
+
+def sum_of_an_open_parameter(x: oc.Tensor, _: oc.Tensor) -> Callable[[], Any]:
+    w = oc.param("w", output=6)
+    return lambda: (w * x).sum().item()
+
+
+def mean_of_a_layer(x: oc.Tensor, _: oc.Tensor) -> Callable[[], Any]:
+    layer = nn.linear(out_dim=5)
+    return lambda: layer(x).mean().item()
+
+
+def metric_of_a_layer(x: oc.Tensor, ids: oc.Tensor) -> Callable[[], Any]:
+    layer = nn.linear(out_dim=5)
+    return lambda: nn.accuracy(layer(x), ids).item()
+
+
+def hidden_values_that_are_held(x: oc.Tensor, _: oc.Tensor) -> Callable[[], Any]:
+    first, second, held = nn.linear(out_dim=4), nn.linear(out_dim=3), list[oc.Tensor]()
+
+    def step() -> None:
+        held[:] = [oc.relu(first(x))]
+        scores = second(held[0])
+        for value in (scores.sum(), held[0].mean(), scores.max(-1), scores.std()):
+            value.numpy()
+
+    return step
+
+
+def training(x: oc.Tensor, ids: oc.Tensor) -> Callable[[], Any]:
+    model, optimizer = nn.mlp(hid_dims=[4], out_dim=5), train.adam(1e-3)
+
+    def step() -> None:
+        loss = nn.cross_entropy(model(x), ids)
+        optimizer.step(loss)
+        loss.item()
+        nn.accuracy(model(x), ids).item()
+
+    return step
+
+
+def a_loss_that_is_held_while_memory_is_written(x: oc.Tensor, _: oc.Tensor) -> Callable[[], Any]:
+    w, losses = oc.param("w", np.ones(6)), list[oc.Tensor]()
+
+    def step() -> None:
+        nonlocal w
+        losses.append(((w * x - 3.0) ** 2).sum())
+        losses[-1].backward()
+        w -= 0.1 * w.grad
+        w.grad.zero()
+
+    return step
+
+
+def a_transformer(_: oc.Tensor, ids: oc.Tensor) -> Callable[[], Any]:
+    embed, layers, head = nn.embedding(num=5, dim=4), nn.decoder_only(1, 1, 4, 4, 8), nn.linear(out_dim=5)
+    return lambda: nn.cross_entropy(head(layers(embed(ids))), ids).item()
+
+
+PROGRAMS = [
+    sum_of_an_open_parameter,
+    mean_of_a_layer,
+    metric_of_a_layer,
+    hidden_values_that_are_held,
+    training,
+    a_loss_that_is_held_while_memory_is_written,
+    a_transformer,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_second_time_compiles_nothing(program: Any, compiled: list[str]):
+    """Shapes that the first look decides are decided before what asks for them: it makes the same again."""
+    step = program(oc.data(X, axes="bo"), oc.data(IDS, axes="b"))
+    step()
+    assert compiled
+    compiled.clear()
+    step()
+    assert compiled == []
+
+
+def test_a_reduction_decides_no_shape_that_its_uses_tell():
+    """Where memory lacks a size, it stays open."""
+    layer, x = nn.linear(), oc.data(X, axes="bo")
+    hidden = layer(x)
+    mean = hidden.mean()
+    scores = oc.param("w", np.ones((2, 3))) @ hidden
+    assert scores.numpy().shape == (10, 2)
+    assert np.isfinite(mean.item())
+    assert str(layer.w.shape) == "6->3"
