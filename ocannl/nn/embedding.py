@@ -5,6 +5,7 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.pairing import check_ids
+from ocannl.program.tensor_functions.remembered import remembered
 
 
 @oc.configurable
@@ -20,6 +21,7 @@ def embedding(
     with oc.scope(label):
         w = oc.param("w", oc.init.normal() if init is None else init, input=dim, output=num)
 
+    @remembered
     def apply(ids: oc.Tensor) -> oc.Tensor:
         check_ids(ids, "an embedding")
         return oc.gather("..dim.. -> v; ... | => ... | ..dim..", w, ids, at="v")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
+from ocannl.program.tensor_functions.remembered import remembered
 
 
 @oc.configurable
@@ -24,4 +25,4 @@ def linear(
     with oc.scope(label):
         w = oc.param("w", init, input=in_dim, output=out_dim)
         b = oc.param("b", 0.0, input=None if in_dim is None else [], output=out_dim) if bias else 0.0
-    return lambda x: w @ x + b if bias else w @ x
+    return remembered(lambda x: w @ x + b if bias else w @ x)

@@ -7,11 +7,13 @@ from ocannl.nn.losses import cross_entropy
 from ocannl.nn.means import mean
 from ocannl.nn.pairing import check_ids, check_paired
 from ocannl.program.arguments.checks import integer
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 
 AVERAGES = ("binary", "macro", "micro", "weighted")
 
 
+@remembered
 def accuracy(predictions: oc.Tensor, target: oc.Tensor, *, ignore_index: int | None = None) -> oc.Tensor:
     """The share of right predictions: batch | classes (scores, of which the first greatest counts) or batch |
     (ids), and batch | (ids). Targets that are `ignore_index` do not count.
@@ -21,6 +23,7 @@ def accuracy(predictions: oc.Tensor, target: oc.Tensor, *, ignore_index: int | N
     return _share(right, target, ignore_index)
 
 
+@remembered
 def top_k_accuracy(
     scores: oc.Tensor, target: oc.Tensor, k: int = 5, *, ignore_index: int | None = None
 ) -> oc.Tensor:
@@ -36,6 +39,7 @@ def top_k_accuracy(
     return _share(ahead < k, target, ignore_index)
 
 
+@remembered
 def confusion_matrix(predictions: oc.Tensor, target: oc.Tensor, num: int | None = None) -> oc.Tensor:
     """How often each class is predicted as each: batch | classes (scores) or batch | (ids), and batch | (ids)
     to | target classes, predicted classes.
@@ -51,11 +55,13 @@ def confusion_matrix(predictions: oc.Tensor, target: oc.Tensor, num: int | None 
     return oc.einsum("..b.. | t; ..b.. | p => t, p", oc.one_hot(target, classes), chosen, p=classes)
 
 
+@remembered
 def perplexity(logits: oc.Tensor, target: oc.Tensor, *, ignore_index: int | None = None) -> oc.Tensor:
     """The exponential of `cross_entropy`."""
     return oc.exp(cross_entropy(logits, target, ignore_index=ignore_index))
 
 
+@remembered
 def f1(
     predictions: oc.Tensor, target: oc.Tensor, *, average: str = "binary", num: int | None = None
 ) -> oc.Tensor:
@@ -83,6 +89,7 @@ def f1(
     return _ratio(oc.sum(scores * weights), oc.sum(weights))
 
 
+@remembered
 def r2(predictions: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
     """The share of the target's variance that predictions explain: batch | out twice; the mean over the
     output row. For a constant target it is 1 where predictions are exact, else 0.

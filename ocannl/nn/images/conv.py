@@ -10,6 +10,7 @@ from ocannl.nn.images.windows import Padding, Sizes, Windows, listed, windows_of
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.linear import linear
 from ocannl.program.arguments.checks import integer
+from ocannl.program.tensor_functions.remembered import remembered
 
 
 @oc.configurable
@@ -169,6 +170,7 @@ def weighted(
         w = oc.param("w", init, output=out_channels)
         b = oc.param("b", 0.0, output=out_channels) if bias else 0.0
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         sum = sums(layout.inward(x), w)
         return layout.outward(sum + b if bias else sum)

@@ -11,6 +11,7 @@ from ocannl.nn.images.unpool import places_of_maxima
 from ocannl.nn.images.windows import Padding, Sizes, Windows, listed, windows_of
 from ocannl.nn.layer import Layer
 from ocannl.nn.options import check_positive
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 
 MaxPool: TypeAlias = Callable[[oc.Tensor], Any]
@@ -93,6 +94,7 @@ def _max_pool(windows: Windows, indices: bool, label: str) -> MaxPool:
 
     inward, outward = windows.layout.inward, windows.layout.outward
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         framed = windows.framed(inward(x), "max")
         return outward(oc.einmax(spec, framed, use_padding=pads, **sizes)).named(label)
@@ -163,6 +165,7 @@ def _avg_pool(windows: Windows, count_padding: bool, label: str) -> Layer:
     if not count_padding:
         _check_cells(windows)
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         x = windows.layout.inward(x)
         sums = oc.einsum(spec, windows.framed(floats(x)), use_padding=pads, **sizes)
@@ -190,6 +193,7 @@ def smooth_max_pool2d(
     _check_cells(windows)
     spec, sizes, pads = _spec(windows, "oh, ow, kh, kw"), windows.sizes, windows.is_centred
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         framed = windows.framed(windows.layout.inward(x), "max")
         cells = beta * oc.einmax(spec, framed, use_padding=pads, **sizes)
@@ -201,6 +205,7 @@ def smooth_max_pool2d(
     return apply
 
 
+@remembered
 def global_avg_pool2d(x: oc.Tensor, *, spatial: str = "batch") -> oc.Tensor:
     """Global average pooling (Lin et al., 2013), the mean over the image: batch, height, width | channels ->
     batch | channels; with `spatial="output"` from batch | height, width, channels.

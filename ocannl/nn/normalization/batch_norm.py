@@ -7,6 +7,7 @@ from ocannl.nn.images.layout import Layout, layout_of
 from ocannl.nn.layer import Init, TrainingLayer
 from ocannl.nn.normalization.norms import scaled
 from ocannl.nn.options import check_not_negative, check_share
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 
 OVER_BATCH = "..n.. | ..out.. => ..out.."
@@ -63,11 +64,13 @@ def _batch_norm(
         normal = scaled((x - mean) * oc.recip_sqrt(variance + epsilon), gain, offset)
         return normal if layout is None else layout.outward(normal)
 
-    def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
-        x = x if layout is None else layout.inward(x)
-        if train_step is None:
-            return normalize(x, running_mean, running_variance)
-        n = oc.Dim("n")
+    @remembered
+    def after_training(x: oc.Tensor) -> oc.Tensor:
+        return normalize(x if layout is None else layout.inward(x), running_mean, running_variance)
+
+    @remembered
+    def in_training(x: oc.Tensor) -> oc.Tensor:
+        x, n = x if layout is None else layout.inward(x), oc.Dim("n")
         mean = oc.einsum(OVER_BATCH, floats(x), n=n) / n
         variance = oc.einsum(OVER_BATCH, (x - mean) * (x - mean)) / n
         result = normalize(x, mean, variance)
@@ -77,5 +80,8 @@ def _batch_norm(
             running_variance[...] = momentum * running_variance + (1 - momentum) * unbiased
         oc.add_update(result, update)
         return result
+
+    def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
+        return after_training(x) if train_step is None else in_training(x)
 
     return apply

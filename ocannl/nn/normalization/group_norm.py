@@ -12,6 +12,7 @@ from ocannl.nn.layer import Init, Layer
 from ocannl.nn.normalization.norms import scaled
 from ocannl.nn.options import check_not_negative
 from ocannl.program.arguments.checks import integer
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 
 
@@ -45,6 +46,7 @@ def group_norm(
         per_group = oc.einsum(f"{cells} | g&c => {cells} | g", sums, g=groups, c=size)
         return oc.einsum(f"{cells} | g => {cells} | g&c", per_group / size, c=size)
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         return scaled(_normalized(x, places, cells, epsilon, spatial_axes, shared), gain, offset)
 
@@ -70,6 +72,7 @@ def instance_norm(
         offset = oc.param("offset", 0.0, input=[]) if affine else None
     places, cells = _spatial(spatial_axes)
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         return scaled(_normalized(x, places, cells, epsilon, spatial_axes), gain, offset)
 

@@ -238,7 +238,7 @@ def _attention(
         both = seen.mask if mask is None else oc.logical_and(seen.mask, mask)
         return embed(queries, *place), seen.keys, seen.values, both
 
-    def apply(
+    def computed(
         x: oc.Tensor,
         memory: oc.Tensor,
         mask: oc.Tensor | None = None,
@@ -251,5 +251,17 @@ def _attention(
             weights_of=lambda scores: drop(weights_of(scores), train_step),
         )
         return linear(w_o, result, b_o)
+
+    once = remembered(lambda x, memory, mask: computed(x, memory, mask))
+
+    def apply(
+        x: oc.Tensor,
+        memory: oc.Tensor,
+        mask: oc.Tensor | None = None,
+        train_step: oc.TensorLike | None = None,
+    ) -> oc.Tensor:
+        is_dropped = train_step is not None and dropout_rate > 0
+        is_pure = cache is None and pos_embed is None and not is_dropped
+        return once(x, memory, mask) if is_pure else computed(x, memory, mask, train_step)
 
     return apply

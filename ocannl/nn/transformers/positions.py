@@ -10,6 +10,7 @@ from ocannl.nn.layer import Init, Layer, PositionalLayer
 from ocannl.nn.options import check_positive
 from ocannl.program.eager.recorder import is_eager
 from ocannl.program.location import here
+from ocannl.program.tensor_functions.remembered import remembered
 
 
 @oc.configurable
@@ -21,6 +22,7 @@ def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> 
     """
     check_positive(base, "base")
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         features = _size(x.shape.output, "features")
         feature = oc.range(features)
@@ -43,7 +45,7 @@ def learned_positions(*, num: int | None = None, init: Init = None, label: str =
     positions = oc.Dim("positions") if num is None else num
     with oc.scope(label):
         w = oc.param("w", oc.init.normal(std=0.02) if init is None else init, batch=positions, input=[])
-    return lambda x: x + w
+    return remembered(lambda x: x + w)
 
 
 @oc.configurable
@@ -57,6 +59,7 @@ def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "ro
     """
     check_positive(base, "base")
 
+    @remembered
     def apply(x: oc.Tensor, positions: oc.Tensor | None = None) -> oc.Tensor:
         size = _size(x.shape.output, "features")
         last = next(reversed(x.shape.output), None)

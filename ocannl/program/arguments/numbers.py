@@ -12,15 +12,17 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.mistakes.no_tensor import no_tensor
 from ocannl.program.types.dtypes import SMALL_SCALARS
 
+ARRAYS = np.generic, np.ndarray
 Number: TypeAlias = int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]
+NUMBERS = int, float, Fraction, Decimal, *SMALL_SCALARS
 
 
 def is_number(value: object) -> TypeGuard[Number]:
     """Whether a value is a real number of Python or NumPy, or an array of one."""
-    if isinstance(value, np.generic | np.ndarray):
+    if isinstance(value, ARRAYS):
         dtype = np.dtype(cast("Any", value).dtype)
         return value.ndim == 0 and (dtype.type in SMALL_SCALARS or dtype.kind in "biuf")
-    return isinstance(value, (int, float, Fraction, Decimal, *SMALL_SCALARS))
+    return isinstance(value, NUMBERS)
 
 
 def is_truth(value: object) -> bool:

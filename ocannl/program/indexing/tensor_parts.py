@@ -49,8 +49,9 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     items = _items(key, value)
     kept = _kept(value, items) if value.guessed_axes else ()
     moved, items = _moved(value, items)
+    ids = [item for item in items if isinstance(item, Value)]
     how = _how(items)
-    part = _part(moved, items) if how is None else made_once([moved], how, lambda: _part(moved, items))
+    part = _part(moved, items) if how is None else made_once([moved, *ids], how, lambda: _part(moved, items))
     return part if part is value else keep_guesses(part, value, kept)
 
 
@@ -62,11 +63,13 @@ def _kept(value: Value, items: Sequence[Item]) -> Sequence[bool]:
 
 
 def _how(items: Sequence[Item]) -> tuple[Hashable, ...] | None:
-    """Positions that are part of the program, as a key; None where there are others."""
+    """Positions that are part of the program, and where ids stand, as a key; None where there are others."""
     how: list[Hashable] = ["part"]
     for item in items:
         ends: list[Any] = [item.start, item.stop, item.step] if isinstance(item, slice) else [item]
-        if not all(end is None or end is ... or type(end) is int for end in ends):
+        if isinstance(item, Value):
+            ends = []
+        elif not all(end is None or end is ... or type(end) is int for end in ends):
             return None
         how.append(type(item))
         how += ends

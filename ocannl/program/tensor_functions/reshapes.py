@@ -11,6 +11,7 @@ from ocannl.dialects.shapes.shape import Dim, RowKind
 from ocannl.dialects.shapes.spec import Fixed, Name
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.program.arguments.checks import integer
+from ocannl.program.eager.made_once import made_once
 from ocannl.program.expressions import spec_apply
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MEMORY_ORDER, ONLY, SPEC_ORDER, MemoryAxes, Slot
@@ -26,25 +27,35 @@ def reshaped(value: Value, slot: str, sizes: Mapping[str, int]) -> Value:
     """By the slot of a spec, `b | h, w -> ...`: integers are sizes, `...` are the axes of the row, and sizes
     that are not given follow from the row, or from all elements. Raises `SpecError` and `ShapeError`.
     """
-    axes = MemoryAxes(value)
-    axes.close_rows(MEMORY_ORDER)
-    old: Rows = {kind: [axes.known_size(p) for p in axes.places if p.row == kind] for kind in MEMORY_ORDER}
-    return _reshaped(value, axes, old, _Wanted(slot, sizes, old).rows())
+
+    def make() -> Value:
+        axes = MemoryAxes(value)
+        axes.close_rows(MEMORY_ORDER)
+        old: Rows = {
+            kind: [axes.known_size(p) for p in axes.places if p.row == kind] for kind in MEMORY_ORDER
+        }
+        return _reshaped(value, axes, old, _Wanted(slot, sizes, old).rows())
+
+    return made_once([value], ("reshaped", slot, *sizes.items()), make)
 
 
 def reshaped_to(value: Value, sizes: Sequence[int]) -> Value:
     """By sizes, of which one may be -1; all but the last are batch axes, and the last is the output axis, but
     for batch axes that become one: of ids, for example.
     """
-    axes = MemoryAxes(value)
-    old = [axes.known_size(place) for place in axes.places]
-    new = [integer(size, "a size", least=None) for size in sizes]
-    if new.count(-1) == 1 and prod(new) and prod(old) % prod(new) == 0:
-        new[new.index(-1)] = prod(old) // -prod(new)
-    is_batch = len(new) == 1 and {place.row for place in axes.places} == {"batch"}
-    split = len(new) if is_batch else len(new) - 1
-    rows: Rows = {"batch": new[:split], "output": new[split:], "input": []}
-    return _reshaped(value, axes, {"batch": old, "output": [], "input": []}, rows)
+
+    def make() -> Value:
+        axes = MemoryAxes(value)
+        old = [axes.known_size(place) for place in axes.places]
+        new = [integer(size, "a size", least=None) for size in sizes]
+        if new.count(-1) == 1 and prod(new) and prod(old) % prod(new) == 0:
+            new[new.index(-1)] = prod(old) // -prod(new)
+        is_batch = len(new) == 1 and {place.row for place in axes.places} == {"batch"}
+        split = len(new) if is_batch else len(new) - 1
+        rows: Rows = {"batch": new[:split], "output": new[split:], "input": []}
+        return _reshaped(value, axes, {"batch": old, "output": [], "input": []}, rows)
+
+    return made_once([value], ("reshaped", *sizes), make)
 
 
 @dataclass
