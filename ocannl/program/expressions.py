@@ -105,6 +105,13 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
         operands = [o if isinstance(o, Value) else constant(o) for o in operands]
     elif is_eager():
         operands = with_data(op, operands)
+        key = "pointwise", op, *map(type, operands), *operands
+        return RECORDER.once(key, lambda: _pointwise(op, operands))
+    return _pointwise(op, operands)
+
+
+def _pointwise(op: str, operands: Sequence[Value | float]) -> Value:
+    """An operator with numbers as part of its term."""
     terms: list[Term] = []
     values: list[Value] = []
     for operand in operands:

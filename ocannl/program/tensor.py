@@ -357,7 +357,14 @@ def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
 
 def is_tensor_like(value: object) -> TypeGuard[TensorLike]:
     """Whether a value is a number, or anything else that can stand in a tensor expression."""
-    return isinstance(value, Expression) or is_number(value)
+    return is_expression(value) or is_number(value)
+
+
+def is_expression(value: object) -> TypeGuard[Expression]:
+    """Whether a value is no number, and stands in tensor expressions. That a tensor does is told at once:
+    classes with abstract methods are asked slowly.
+    """
+    return type(value) is Tensor or isinstance(value, Expression)
 
 
 def as_tensor(value: TensorLike) -> Tensor:
@@ -365,7 +372,7 @@ def as_tensor(value: TensorLike) -> Tensor:
 
     Raises `ArgumentError` for everything else: arrays are given by `oc.data`.
     """
-    if isinstance(value, Expression):
+    if is_expression(value):
         return value.tensor()
     return Tensor(expressions.constant(number(value), BOOL if is_truth(value) else None))
 
@@ -406,7 +413,7 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
         raise ArgumentError(f"{op} takes {arity} tensors, found {len(args)}")
     if Point in map(type, args):
         return cast("Tensor", at_points(op, args))
-    operands = [a.tensor().ir_value if isinstance(a, Expression) else literal(a) for a in args]
+    operands = [a.tensor().ir_value if is_expression(a) else literal(a) for a in args]
     return Tensor(new_axes.pointwise(op, operands))
 
 
@@ -422,7 +429,7 @@ def _factor(one: TensorLike, other: TensorLike, *, is_left: bool) -> Value:
     if is_eager() and isinstance(one, Tensor):
         own = expressions.number_of_constant(one.ir_value)
         one = one if isinstance(own, Value) else own
-    if isinstance(one, Expression) or is_truth(one) or not isinstance(other, Expression):
+    if is_expression(one) or is_truth(one) or not is_expression(other):
         return as_tensor(one).ir_value
     value, found = number(one), other.tensor().ir_value
     return expressions.number_in("left of @" if is_left else "right of @", value, found)

@@ -10,9 +10,12 @@ from ocannl.nn.dropout import dropout
 from ocannl.nn.layer import Layer
 from ocannl.program.arguments.checks import integer
 from ocannl.program.location import user_location, warn_at
+from ocannl.program.tensor_functions.remembered import remembered
 
 State: TypeAlias = tuple[oc.Tensor, ...]
 """The state of one layer in one direction; the first tensor of it is what the layer gives."""
+States: TypeAlias = list[State]
+"""Those of all layers and directions."""
 Begin: TypeAlias = Sequence[Sequence[oc.TensorLike]]
 
 
@@ -78,32 +81,38 @@ def recurrent(
     whose state has `size` tensors. What two directions give is joined: first forward, then backward. What a
     layer gives to the next one is dropped at `dropout_rate`.
     """
-    drop = dropout(dropout_rate)
     if integer(depth, "the number of layers", 1) == 1 and dropout_rate:
         warn_at(user_location(), "dropout of recurrent layers is between them, and there is one")
-    if depth == 1 and not bidirectional:
+    suffixes = ["", "_reverse"] if bidirectional else [""]
+    count = depth * len(suffixes)
+    if count == 1:
         only = make("")
 
-        def apply(
-            x: oc.Tensor,
-            state: Begin | None = None,
-            *,
-            lengths: oc.Tensor | None = None,
-            states: bool = False,
-            train_step: oc.TensorLike | None = None,
-        ) -> Any:
-            _check_length(x)
-            (begin,) = _begin(state, 1, size)
-            ys, last = only(x, begin, _real(lengths), reverse=False)
-            ys = ys.named(label)
-            return (ys, [last]) if states else ys
+        def run(
+            x: oc.Tensor, begins: Begin, real: oc.Tensor | None, train_step: oc.TensorLike | None
+        ) -> tuple[oc.Tensor, States]:
+            ys, last = only(x, begins[0], real, reverse=False)
+            return ys, [last]
+    else:
+        drop = dropout(dropout_rate)
+        names = [f"l{layer}{suffix}" for layer in range(depth) for suffix in suffixes]
+        layers = {name: make(f"_{name}") for name in names}
 
-        return apply
-    suffixes = ["", "_reverse"] if bidirectional else [""]
-    names = [f"l{layer}{suffix}" for layer in range(depth) for suffix in suffixes]
-    layers = {name: make(f"_{name}") for name in names}
+        def run(
+            x: oc.Tensor, begins: Begin, real: oc.Tensor | None, train_step: oc.TensorLike | None
+        ) -> tuple[oc.Tensor, States]:
+            return _stacked(layers, x, begins, real, lambda given: drop(given, train_step))
 
-    def apply_all(
+    def computed(
+        x: oc.Tensor, state: Begin | None, lengths: oc.Tensor | None, train_step: oc.TensorLike | None
+    ) -> tuple[oc.Tensor, States]:
+        _check_length(x)
+        ys, last = run(x, _begin(state, count, size), _real(lengths), train_step)
+        return ys.named(label), last
+
+    once = remembered(lambda x, lengths: computed(x, None, lengths, None)[0])
+
+    def apply(
         x: oc.Tensor,
         state: Begin | None = None,
         *,
@@ -111,20 +120,20 @@ def recurrent(
         states: bool = False,
         train_step: oc.TensorLike | None = None,
     ) -> Any:
-        _check_length(x)
-        begins, real = _begin(state, len(layers), size), _real(lengths)
-        ys, last = _stacked(layers, x, begins, real, lambda given: drop(given, train_step))
-        ys = ys.named(label)
+        is_dropped = train_step is not None and dropout_rate > 0
+        if state is None and not states and not is_dropped:
+            return once(x, lengths)
+        ys, last = computed(x, state, lengths, train_step)
         return (ys, last) if states else ys
 
-    return apply_all
+    return apply
 
 
 def _stacked(
     layers: Mapping[str, Recurrence], x: oc.Tensor, begins: Begin, real: oc.Tensor | None, between: Layer
-) -> tuple[oc.Tensor, list[State]]:
+) -> tuple[oc.Tensor, States]:
     """The results of the last layer, and the last states."""
-    found: list[State] = []
+    found: States = []
     given: list[oc.Tensor] = []
     for (name, layer), begin in zip(layers.items(), begins, strict=True):
         reverse = name.endswith("_reverse")

@@ -111,4 +111,5 @@ def rebuilt(function: Callable[..., Any], changes: Mapping[str, Any]) -> Callabl
     made = FunctionType(code, scope, function.__name__, function.__defaults__, closure)
     made.__kwdefaults__, made.__annotations__ = function.__kwdefaults__, function.__annotations__
     made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    vars(made).update(vars(function))
     return made

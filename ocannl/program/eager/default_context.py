@@ -39,6 +39,8 @@ class DefaultContext:
         """The context now."""
         if entered := self._entered.get():
             return entered[-1]
+        if self._made is not None:
+            return self._made
         with shared:
             if self._made is None:
                 assert self._make is not None, "contexts are imported with the package"

@@ -18,14 +18,22 @@ def made_once(values: Sequence[Value], how: tuple[Hashable, ...], make: Callable
     """
     if not is_eager() or depth():
         return make()
+    found = made_before(values, how)
+    if found is not None:
+        return found
     for value in values:
         ENGINE.only.decide(value)
-    if not all(value.is_settled or graph.known_shape(value).is_final for value in values):
-        return make()
-    key = ("made", *values, *how)
-    found = RECORDER.applied.get(key)
-    if found is None:
-        found = make()
-        if RECORDER.has_data_of(found, values):
-            RECORDER.applied[key] = found
-    return found
+    is_known = all(graph.known_shape(value).is_final for value in values)
+    made = make()
+    if is_known and RECORDER.has_data_of(made, values):
+        RECORDER.note_made(_key(values, how), made)
+    return made
+
+
+def made_before(values: Sequence[Value], how: tuple[Hashable, ...]) -> Value | None:
+    """The value that `made_once` has made before; None where it has to be made."""
+    return RECORDER.applied.get(_key(values, how)) if is_eager() and not depth() else None
+
+
+def _key(values: Sequence[Value], how: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    return "made", *values, *how

@@ -158,10 +158,17 @@ class Recorder:
         """The value that was made for a key, or one that is made now."""
         value = self.applied.get(key)
         if value is None:
-            value = self.applied[key] = make()
+            value = make()
+            self.note_made(key, value)
         else:
             note_again(value)
         return value
+
+    def note_made(self, key: tuple[Any, ...], value: Value) -> None:
+        """Notes the value that was made for a key."""
+        if len(self.applied) >= MOST_KNOWN:
+            ENGINE.only.forget()
+        self.applied[key] = value
 
     def forget(self) -> None:
         """Forgets the operations that were seen, and data that nothing depends on.
@@ -394,7 +401,7 @@ def is_eager() -> bool:
     return _is_on.get()
 
 
-class mode:  # noqa: N801
+class mode:
     """A context with eager mode on or off."""
 
     __slots__ = ("_on", "_token")

@@ -13,6 +13,7 @@ from ocannl.program.indexing.indexed_axes import Indexing, one_of
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.floats import float_value
 from ocannl.program.values import Value
 
@@ -86,6 +87,7 @@ class AlongIds:
         return Tensor(pointwise("where", [(Tensor(place) >= 0.0).ir_value, found, self.value]))
 
 
+@remembered
 def take_along_axis(t: TensorLike, ids: TensorLike, axis: int = -1, *, out_of_range: str = "error") -> Tensor:
     """The elements of `t` at the positions `ids` along an axis, as by NumPy's `take_along_axis` and PyTorch's
     `gather`. In the order of memory, the ids have the axes of `t`, or size 1 in place of others than this.
@@ -96,6 +98,7 @@ def take_along_axis(t: TensorLike, ids: TensorLike, axis: int = -1, *, out_of_ra
     return AlongIds(t, ids, axis, out_of_range).taken()
 
 
+@remembered
 def put_along_axis(
     t: TensorLike,
     ids: TensorLike,

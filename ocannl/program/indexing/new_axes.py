@@ -66,6 +66,8 @@ def _shifted(axes: frozenset[int], new: int) -> frozenset[int]:
 
 def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
     """`expressions.pointwise` of operands that are lined up."""
+    if not any(o.new_axes or o.guessed_axes for o in operands if isinstance(o, Value)):
+        return expressions.pointwise(op, operands)
     operands = lined_up(operands)
     values = [operand for operand in operands if isinstance(operand, Value)]
     return keep_new_axes(expressions.pointwise(op, operands), values)

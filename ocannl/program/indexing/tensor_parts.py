@@ -23,7 +23,7 @@ from ocannl.program import graph
 from ocannl.program.arguments.checks import way_to_be_static, whole
 from ocannl.program.arguments.errors import ArgumentError, PositionError
 from ocannl.program.arguments.static_index import StaticIndex, tagged
-from ocannl.program.eager.made_once import made_once
+from ocannl.program.eager.made_once import made_before, made_once
 from ocannl.program.eager.recorder import is_eager
 from ocannl.program.indexing.ids_together import IdsTogether
 from ocannl.program.indexing.indexed_axes import Indexing, checked_ids
@@ -47,12 +47,19 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     are not, `ArgumentError` for what is not a position.
     """
     items = _items(key, value)
+    how = _how(items)
+    known = None if how is None else made_before([value, *_ids_among(items)], how)
+    if known is not None:
+        return known
     kept = _kept(value, items) if value.guessed_axes else ()
     moved, items = _moved(value, items)
-    ids = [item for item in items if isinstance(item, Value)]
-    how = _how(items)
-    part = _part(moved, items) if how is None else made_once([moved, *ids], how, lambda: _part(moved, items))
+    values, how = [moved, *_ids_among(items)], _how(items)
+    part = _part(moved, items) if how is None else made_once(values, how, lambda: _part(moved, items))
     return part if part is value else keep_guesses(part, value, kept)
+
+
+def _ids_among(items: Sequence[Item]) -> list[Value]:
+    return [item for item in items if isinstance(item, Value)]
 
 
 def _kept(value: Value, items: Sequence[Item]) -> Sequence[bool]:

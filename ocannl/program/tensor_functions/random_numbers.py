@@ -19,7 +19,7 @@ from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.recorder import RECORDER, is_eager
 from ocannl.program.expressions import SCALAR
 from ocannl.program.memory.added import add_data
 from ocannl.program.scopes import scoped
@@ -29,6 +29,7 @@ from ocannl.program.tracing.traced_calls import CallAttr, next_call
 from ocannl.program.types.casts import convert
 from ocannl.program.types.dtypes import float_element
 from ocannl.program.types.shapes import RowSizes, row_of
+from ocannl.program.values import Value
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
 
@@ -120,14 +121,19 @@ def _units(
     name, at = _key(key, label), _counter(counter)
     # `Numbering` makes keys of these, which start anew in every context.
     call = CallAttr(next_call(name)) if key is None else None
-    units = list[Tensor]()
-    for second in (False, True)[:count]:
-        type = TensorType.of(shape, element)
-        op = UniformOp(Stream(name, second), at.ir_value, type, source)
+
+    def unit(second: bool) -> Value:
+        op = UniformOp(Stream(name, second), at.ir_value, TensorType.of(shape, element), source)
         if call is not None:
             op.attributes["call"] = call
-        units.append(Tensor(graph.add(op, label)))
-    return units
+        return graph.add(op, label)
+
+    def found(second: bool) -> Value:
+        key = "uniform", name, second, at.ir_value, source, shape, element
+        is_known = is_eager() and call is None and (source is not None or shape.is_final)
+        return RECORDER.once(key, lambda: unit(second)) if is_known else unit(second)
+
+    return [Tensor(found(second)) for second in (False, True)[:count]]
 
 
 def _numbered(counter: TensorLike) -> Tensor:

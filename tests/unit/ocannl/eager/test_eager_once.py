@@ -10,6 +10,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.program.eager.recorder import RECORDER
 
 RNG = np.random.default_rng(0)
 X, IDS = RNG.normal(size=(10, 6)), RNG.integers(0, 5, 10)
@@ -103,3 +104,52 @@ def test_a_reduction_decides_no_shape_that_its_uses_tell():
     assert scores.numpy().shape == (10, 2)
     assert np.isfinite(mean.item())
     assert str(layer.w.shape) == "6->3"
+
+
+BLOCKS: dict[str, Callable[[], Callable[[oc.Tensor, oc.Tensor], oc.Tensor]]] = {
+    "linear": lambda: of_x(nn.linear(out_dim=3)),
+    "batch norm": lambda: of_x(nn.batch_norm1d()),
+    "group norm": lambda: of_x(nn.group_norm(num_groups=2, spatial_axes=1)),
+    "convolution": lambda: of_sequences(nn.conv1d(out_channels=2)),
+    "pool": lambda: of_sequences(nn.max_pool1d()),
+    "mean pool": lambda: of_sequences(nn.avg_pool1d()),
+    "attention": lambda: of_sequences(nn.multi_head_attention(num_heads=2, d_k=2, d_v=2, out_dim=6)),
+    "lstm": lambda: of_sequences(nn.lstm(3)),
+    "layers in both directions": lambda: of_sequences(nn.gru(3, layers=2, bidirectional=True)),
+    "positions": lambda: of_sequences(nn.sinusoidal_positions()),
+    "embedding": lambda: of_ids(nn.embedding(num=5, dim=3)),
+    "accuracy": lambda: nn.accuracy,
+    "of the best": lambda: lambda x, ids: nn.top_k_accuracy(x, ids, 2),
+    "reshape": lambda: of_x(lambda x: x.reshape(3, -1)),
+    "reshape by a slot": lambda: of_x(lambda x: x.reshape("b | h, w", h=2)),
+    "gather": lambda: lambda x, ids: x[ids],
+    "elements along an axis": lambda: of_x(lambda x: oc.take_along_axis(x, oc.argmax(x, -1, keep=True))),
+}
+
+
+def of_x(block: Any) -> Any:
+    return lambda x, _: block(x)
+
+
+def of_ids(block: Any) -> Any:
+    return lambda _, ids: block(ids)
+
+
+def of_sequences(block: Any) -> Any:
+    return lambda x, _: block(oc.rearrange(x, "(b s) f -> b s f", b=2, axes="bbo"))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_are_found_at_once(name: str, monkeypatch: pytest.MonkeyPatch):
+    """With the values of a program that is compiled as a whole."""
+    x, ids, make = oc.data(X, axes="bo"), oc.data(IDS, axes="b"), BLOCKS[name]
+    block = make()
+    first = block(x, ids)
+    found = first.numpy()
+    looked_for: list[Any] = []
+    once = RECORDER.once
+    monkeypatch.setattr(RECORDER, "once", lambda key, make: looked_for.append(key) or once(key, make))
+    assert block(x, ids).ir_value is first.ir_value
+    assert looked_for == []
+    with oc.eager(False):
+        np.testing.assert_allclose(found, block(x, ids).numpy(), rtol=1e-12)
