@@ -162,7 +162,7 @@ class EagerEngine:
         self._run(default_context(), ("backward", value, gradient, *asked), statements)
 
     def _asked_history(self, value: Value) -> list[Value]:
-        """What a value depends on and has a gradient since that was asked for; of parameters all have.
+        """All that a value depends on and whose gradient was asked for; parameters have theirs anyway.
 
         Raises `OcannlError` where a derivative would go to data that stand for an expression.
         """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects import texpr
@@ -31,6 +32,19 @@ class Looks(PresentValue, ABC):
         if is_tracing() and _is_written(self._value()):
             raise self._without_value("the function is traced")
         return super()._look()
+
+    def __contains__(self, item: object) -> bool:
+        """In eager mode, whether an element is equal to a number."""
+        if not is_eager():
+            raise not_iterated(self._value())
+        return bool(np.any(self.numpy() == np.asarray(item)))
+
+    if not TYPE_CHECKING:  # else checkers of types would take a tensor for an integer
+
+        def __index__(self) -> int:
+            """In eager mode the value of one integer, as `range` and lists take it."""
+            is_whole = is_eager() and self.dtype.kind in "biu"
+            return int(self.item()) if is_whole else super().__index__()
 
     def __str__(self) -> str:
         return str(self.numpy()) if is_eager() else repr(self)

@@ -25,6 +25,26 @@ class TestValues:
         assert not y.sum() > 17
         np.testing.assert_array_equal(y, [2, 5, 10])
 
+    def test_integers_where_python_takes_them(self):
+        x = oc.tensor([1.0, 3.0, 2.0])
+        best: Any = oc.argmax(x)
+        assert ["a", "b", "c"][best] == "b"
+        assert list(range(best)) == [0]
+        number: Any = x.sum()
+        with pytest.raises(oc.ArgumentError, match="needs an integer of Python"):
+            range(number)
+        oc.eager(False)
+        with pytest.raises(oc.ArgumentError, match="needs an integer of Python"):
+            range(best)
+
+    def test_elements_in_it(self):
+        x = oc.tensor([1.0, 3.0, 2.0])
+        assert 3.0 in x
+        assert 4.0 not in x
+        oc.eager(False)
+        with pytest.raises(oc.ArgumentError, match="cannot be iterated"):
+            print(3.0 in x)
+
     def test_it_is_on_and_off(self):
         oc.eager(False)
         assert str(oc.data([1.0]) + 1).startswith("<")
