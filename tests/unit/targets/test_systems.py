@@ -130,7 +130,7 @@ def all_operators() -> oc.Code:
     """Every operator, on numbers of several types."""
     results: list[oc.Tensor] = []
     for dtype in DTYPES:
-        tensors = [oc.data(abs(5 * rng.normal(size=33)).astype(dtype)) for _ in range(3)]
+        tensors = [oc.data(abs(5 * rng.normal(size=9)).astype(dtype)) for _ in range(3)]
         is_integer = dtype is np.int32
         used = SCALAR_OPS if is_integer else FLOAT_OPERATORS
         results += [function(name)(*tensors[: op.arity]) for name, op in used.items()]

@@ -233,7 +233,7 @@ class TestOptionsAndOutput:
         [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("| true", "Broken pipe")],
     )
     def test_an_output_that_cannot_be_written(self, redirected: str, told: str, file: str):
-        Path(file).write_text("".join(NEST.replace("@f", f"@f{k}") for k in range(500)))
+        Path(file).write_text("".join(NEST.replace("@f", f"@f{k}") for k in range(100)))
         command = f"{sys.executable} -m ocannl.tools.opt {file} {redirected}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
         assert done.stderr == f"error: cannot write standard output: {told}\n"
