@@ -1,4 +1,4 @@
-"""The tests leave the user's compile cache alone."""
+"""Each test of the runtime has a compile cache of its own."""
 
 from pathlib import Path
 
@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache_of_one_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCANNL_CACHE", str(tmp_path / "own_cache"))
