@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +35,7 @@ from ocannl.program.types.dtypes import ELEMENTS, dtype_of
 from ocannl.program.values import Value, memory_key
 from ocannl.runtime.collectives.device import MeshDevice
 from ocannl.runtime.device import Device, Memory
+from ocannl.version import installed_version
 
 OTHERS_KNOW = ", and what it is used for needs another shape"
 """Why an array cannot be the value of memory whose own shape is open."""
@@ -69,7 +69,7 @@ def save_state(
     values = _values(context, found)
     tensors = {name: entry for name, entry in found.items() if isinstance(entry, Tensor)}
     about = {
-        "version": version("ocannl"),
+        "version": installed_version(),
         "shapes": json.dumps({name: str(tensor.shape) for name, tensor in tensors.items()}),
         "paths": json.dumps(found.paths),
         "kinds": json.dumps(found.kinds),

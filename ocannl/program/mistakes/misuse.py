@@ -88,11 +88,12 @@ def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
             public[name] = explained(value)
         elif inspect.isclass(value) and not issubclass(value, BaseException):
             for attribute in dir(value):
-                is_public = not attribute.startswith("_") or attribute in ("__init__", "__getitem__")
+                if attribute.startswith("_") and attribute not in ("__init__", "__getitem__"):
+                    continue
                 kept: Any = inspect.getattr_static(value, attribute)
                 bound = type(kept) in (classmethod, staticmethod)
                 method = kept.__func__ if bound else kept
-                if is_public and inspect.isfunction(method) and method.__module__.startswith("ocannl."):
+                if inspect.isfunction(method) and method.__module__.startswith("ocannl."):
                     setattr(value, attribute, type(kept)(explained(method)) if bound else explained(method))
 
 
