@@ -36,6 +36,7 @@ from ocannl.program.arguments.checks import integer
 from ocannl.program.code import Code
 from ocannl.program.eager.recorder import ENGINE, RECORDER
 from ocannl.program.memory.state import Held
+from ocannl.program.mistakes.other_names import NamesApart
 from ocannl.program.module.extract import ExtractedRoutine, extract, origin_of
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
 from ocannl.program.values import is_memory, memory_key
@@ -73,7 +74,7 @@ class Rerun:
     keeps: object
 
 
-class Routine(OfThisProcess, Exclusive, RoutineTexts):
+class Routine(OfThisProcess, Exclusive, RoutineTexts, NamesApart):
     """Compiled code over the nodes of a context. Calling it runs it once.
 
     `step[i]` is the value of static index `i` in the next run, `step[i] = 3` sets it, `step(i=3)` sets it by

@@ -16,6 +16,7 @@ from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.eager.recorder import ENGINE, RECORDER, is_eager
 from ocannl.program.location import user_location
+from ocannl.program.mistakes.other_names import NamesApart
 from ocannl.program.mistakes.recomputation import warn_of_recomputation
 from ocannl.program.module.stages import stage_text, view_statements
 from ocannl.program.values import Value, now
@@ -24,7 +25,7 @@ from ocannl.runtime.collector import collector_paused
 from ocannl.viewer.show import Viewable
 
 
-class Code(Viewable):
+class Code(Viewable, NamesApart):
     """A sequence of statements. `a + b` is `a`, then `b`; the empty code is `Code()`."""
 
     def __init__(self, statements: Iterable[Operation] = (), label: str = "") -> None:

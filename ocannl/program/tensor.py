@@ -38,7 +38,7 @@ from ocannl.program.memory.assigned import checked_memory
 from ocannl.program.memory.own_memory import OwnMemory
 from ocannl.program.mistakes.no_tensor import no_tensor
 from ocannl.program.mistakes.other_functions import METHODS
-from ocannl.program.mistakes.other_names import NamesApart
+from ocannl.program.mistakes.other_names import NamesApart, missing
 from ocannl.program.tensor_functions import reshapes
 from ocannl.program.tensor_functions.points import Point, at_points
 from ocannl.program.tensor_functions.reductions import Reducible
@@ -139,6 +139,14 @@ class Tensor(
 
     __slots__ = ()
     in_place_of = METHODS
+
+    def __setattr__(self, name: str, value: object) -> None:
+        try:
+            object.__setattr__(self, name, value)
+        except AttributeError:
+            if hasattr(type(self), name):
+                raise
+            raise missing("'Tensor' object", name, (), self.in_place_of) from None
 
     def __init__(self, value: Value) -> None:
         if type(value) is not Value:

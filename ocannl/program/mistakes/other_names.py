@@ -46,10 +46,12 @@ def _spelt_alike(name: str, known: Collection[str], least: float) -> str | None:
 
 
 class NamesApart:
-    """Names the place of what objects of PyTorch have and these do not."""
+    """Says what is meant by a name that its objects do not have: one that is spelt alike, or what there is in
+    the place of a name of PyTorch's.
+    """
 
     __slots__ = ()
-    in_place_of: ClassVar[Mapping[str, str]]
+    in_place_of: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:  # for a type checker there is nothing else
 

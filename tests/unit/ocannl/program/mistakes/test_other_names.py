@@ -6,6 +6,7 @@ import re
 import traceback
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ocannl as oc
@@ -58,6 +59,9 @@ NAMES: list[tuple[Any, str, str]] = [
     (train.cosine(0.1, 10), "get_last_lr", "in its place: schedule(step).item()"),
     (oc.function(lambda x: x), "why", "in its place: f.lower(x, y).compile().why(...)"),
     (oc.function(lambda x: x), "vew", "did you mean 'view'?"),
+    (oc.Context, "compil", "has no attribute 'compil'"),
+    (oc.Context.cpu(), "compil", "did you mean 'compile'?"),
+    (oc.Code(), "irr", "did you mean 'ir'?"),
     (train, "random_split", "in its place: parts of the arrays: x[:n] and x[n:]"),
     (train, "multistep", "in its place: lr=lambda step: 0.1 * oc.where(step < 30, "),
     (nn, "pack_padded_sequence", "in its place: lengths= of a call of nn.lstm"),
@@ -95,6 +99,16 @@ def test_names_that_there_are_not(owner: Any, name: str, words: str):
     with pytest.raises(AttributeError, match=re.escape(words)):
         getattr(owner, name)
     assert not hasattr(owner, name)
+
+
+def test_names_that_cannot_be_set():
+    p: Any = oc.param("p", np.ones(3, np.float32))
+    with pytest.raises(AttributeError, match=r"_names.py.*'requires_grad'; in its place: oc.param"):
+        p.requires_grad = False
+    with pytest.raises(AttributeError, match=r"no attribute 'frobnicated'$"):
+        p.frobnicated = 1
+    with pytest.raises(AttributeError, match="has no setter"):
+        p.shape = (3, 1)
 
 
 @pytest.mark.parametrize("owner", [oc, nn, train, oc.init, oc.data([1.0]), train.adam()])
