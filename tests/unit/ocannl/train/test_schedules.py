@@ -97,16 +97,37 @@ def test_plateau():
 
 
 def test_plateau_against_pytorch():
+    """Sequences that rise and fall, below zero too, stand still, or have no number, by all settings."""
     torch = pytest.importorskip("torch")
-    values = np.random.default_rng(1).normal(size=40).cumsum()
-    for mode in ("min", "max"):
-        rate, ctx = train.plateau(0.1, patience=2, mode=mode), oc.Context.cpu()
+    ctx = oc.Context.cpu()
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        settings: Any = {
+            "mode": rng.choice(["min", "max"]).item(),
+            "threshold_mode": rng.choice(["rel", "abs"]).item(),
+            "threshold": rng.choice([0.0, 1e-4, 0.1]).item(),
+            "patience": int(rng.integers(0, 4)),
+            "cooldown": int(rng.integers(0, 4)),
+            "factor": rng.choice([0.1, 0.5, 0.9]).item(),
+            "min_lr": rng.choice([0.0, 1e-3]).item(),
+        }
+        rate = train.plateau(0.1, **settings)
         optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
-        theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode=mode, patience=2, eps=0)
-        for value in abs(values) + 1:
+        theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **settings)
+        values = (rng.normal(size=30).cumsum() + rng.normal()).round(int(rng.integers(0, 3)))
+        values[rng.integers(30)] = rng.choice([np.nan, np.inf, -np.inf])
+        for value in values.astype(np.float32).tolist():
             rate.update(ctx, value)
             theirs.step(value)
-            assert float(ctx[rate.rate]) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-5)
+            assert float(ctx[rate.rate]) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-5), settings
+
+
+def test_a_metric_that_stands_still_is_no_better():
+    """Though the best value is kept in a narrower float."""
+    rate, ctx = train.plateau(0.1, patience=1, threshold=0.0), oc.Context.cpu()
+    for _ in range(3):
+        rate.update(ctx, 0.1)
+    assert float(ctx[rate.rate]) == pytest.approx(0.01)
 
 
 WRONG: Any = train
@@ -130,6 +151,8 @@ WRONG: Any = train
         (lambda: train.plateau(-0.1), "lr of a plateau is not negative, found -0.1"),
         (lambda: train.plateau(0.1, factor=2.0), "factor of a plateau is less than 1, found 2.0"),
         (lambda: train.plateau(0.1, patience=-1), "patience of a plateau is at least 0, found -1"),
+        (lambda: train.plateau(0.1, cooldown=-1), "cooldown of a plateau is at least 0, found -1"),
+        (lambda: WRONG.plateau(0.1, threshold_mode="a"), "threshold_mode is 'rel' or 'abs', found 'a'"),
         (lambda: train.one_cycle(0.1, 100, pct_start=1.0), "a part of 100 steps rises and the rest falls"),
         (lambda: WRONG.plateau(0.1, mode="least"), "mode is 'min' or 'max', found 'least'"),
     ],
