@@ -90,16 +90,26 @@ def dot_product_attention(
     if soft_cap is not None:
         scores = soft_cap * oc.tanh(scores / soft_cap)
     if mask is not None:
-        _check_mask(mask)
+        _check_mask(mask, scores)
         scores = oc.where(mask, scores, MASKED)
     weights = softmax(spec=SEEN)(scores) if weights_of is None else weights_of(scores)
     return oc.einsum(specs[1], weights, values, **groups)
 
 
-def _check_mask(mask: oc.Tensor) -> None:
+def _check_mask(mask: oc.Tensor, scores: oc.Tensor) -> None:
     """Raises `ShapeError` for a mask without positions that are seen: an array in which these are the output
-    axis, or one of padding whose positions would be those that look.
+    axis, or one of padding whose positions would be those that look; and for one of another length.
     """
+    ends = (*mask.shape.input[-1:], *scores.shape.input[-1:])
+    lengths = [size for size in ends if isinstance(size, int)]
+    if len({1, *lengths}) == 3:
+        raise oc.ShapeError(
+            here(
+                f"the mask `{mask.label}` has {lengths[0]} positions that are seen, and there are "
+                f"{lengths[1]} keys"
+                "\n  hint: nn.causal_mask() without a length is as long as its use"
+            )
+        )
     if mask.shape.input == () and (mask.shape.batch or mask.shape.output):
         raise oc.ShapeError(
             here(

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ocannl.dialects.ir.errors import ShapeError
-from ocannl.dialects.shapes.shape import Dim, DimTerm
+from ocannl.dialects.shapes.shape import Dim, DimTerm, Row
 from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
 from ocannl.program import graph
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import children
 from ocannl.program.eager.recorder import in_cell, is_eager
+from ocannl.program.location import here
 from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors
 from ocannl.program.loops.scan_blocks import ahead, cut, joined, merged, split
@@ -187,6 +188,10 @@ class _Scan:
 def _sequence(leaf: Any, axis: int | None) -> tuple[Value, Axis]:
     value = as_tensor(leaf).ir_value
     if axis is None:
+        shape = graph.known_shape(value)
+        if shape.batch == Row():
+            where = f"`{label_of(value)}` ({shape}) has no batch axis"
+            raise ShapeError(here(f"{where}, along which a scan goes; axis=0 is its first axis"))
         return value, LAST_BATCH_AXIS
     place = MemoryAxes(value).place(integer(axis, "the number of an axis", least=None))
     return value, Axis(place.row, place.number)

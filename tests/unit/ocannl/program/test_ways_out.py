@@ -29,6 +29,10 @@ MISTAKES = [
     ("oc.einsum('b1 i => b1', x)", "has 1; without a comma each letter is an axis"),
     ("x.einsum('b | d; b | d => b |', x)", "oc.einsum(spec, a, b) is of several"),
     ("x.reshape('b | h, w', h=2)", "does not follow: the output row has 3 elements, which `h`, 2, does not"),
+    (
+        "oc.scan(lambda c, x: (c + x, c), 0.0, x[0])",
+        "(3) has no batch axis, along which a scan goes; axis=0 is its first axis",
+    ),
     ("oc.param('w', shape=(3, 4))", "no argument `shape`; sizes are given by row, as output=4, input=3"),
     ("nn.softmax(dim=-1)", "no argument `dim`; did you mean `spec`?"),
     ("oc.param('w', output=3).sum(-1)", "is ...->3; give input= where it is made, [] for no axes, or name"),

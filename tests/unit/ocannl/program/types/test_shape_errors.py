@@ -107,13 +107,12 @@ class TestShapeClashes:
         message = message_of(oc.ShapeError, lambda: nn.cross_entropy(scores, ids))
         first, *_ = message.splitlines()
         assert first.endswith("`nn.cross_entropy(scores, ids)`: size 5 in `scores`, 6 in `ids`")
-        x = data(2, 5, 32)
+        x, mask = data(2, 5, 32), data(3, 5, 5, label="mask", axes="bbi")
         message = message_of(
-            oc.ShapeError,
-            lambda: nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=nn.causal_mask(6)),
+            oc.ShapeError, lambda: nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=mask)
         )
-        call = "nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=nn.causal_mask(6))"
-        assert f"`{call}`: size 6 in `causal_mask`, 5 in a value computed from `x`" in message
+        call = "nn.multi_head_attention(num_heads=4, d_k=8, d_v=8)(x, mask=mask)"
+        assert f"`{call}`: size 3 in `mask`, 2 in a value computed from `x`" in message
         assert "hint" not in message
 
     @pytest.mark.parametrize(
