@@ -216,7 +216,11 @@ def demands_of(op: Operation, solver: Solver, site: Site | None = None) -> Deman
 
 def _apply(demands: Demands, op: ApplyOp, logic: str, solver: Solver) -> None:
     if logic == ".":
+        # Operands of one shape, as a parameter and its moments, demand the same.
+        of_shapes = dict[Shape, SSAValue]()
         for arg in op.args:
+            of_shapes.setdefault(shape_of(arg), arg)
+        for arg in of_shapes.values():
             demands.pointwise(op.result, arg)
     elif logic == "T":
         _check_operands(op, logic, 1)
