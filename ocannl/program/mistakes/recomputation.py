@@ -23,14 +23,16 @@ def warn_of_recomputation(statements: Sequence[Operation]) -> None:
     same: set[Value] = set()
     """Expressions that are not changed, nor what they use."""
     known: dict[Value, frozenset[Key]] = {}
-    for statement in dict.fromkeys(statements):
+    ordered = [*dict.fromkeys(statements)]
+    for statement in ordered:
         used = _expressions(statement, lambda value: value not in same) if changed else []
         again = next((value for value in used if value in changed), None)
         if again is not None:
             _warn(again, changed[again], statement)
             return
         same.update(used)
-        if isinstance(statement, texpr.AssignOp):
+        # Nothing comes after the last one, which is often the only one.
+        if isinstance(statement, texpr.AssignOp) and statement is not ordered[-1]:
             own = _reading(statement, frozenset(written_by(statement)), known)
             changed |= dict.fromkeys(own, statement)
             if own:
