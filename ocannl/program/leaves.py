@@ -199,15 +199,18 @@ def param(
         sample = init.sample
     elif isinstance(init, Expression):
         sample = ExpressionSample(init.tensor())
-    elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
-        sample = constant_init(contents.item()).sample
-        if hasattr(init, "shape") and not isinstance(init, np.generic) and input is None and output is None:
-            rows = {**rows, "input": (), "output": ()}
     else:
-        sample = ArraySample(unchanging(contents, init))
-        if dtype is None and contents.dtype == np.float64 and holds_arrays(init):
+        contents = numbers(init, "an initial value is a number, an array of them or an oc.init")
+        has_dtype = holds_arrays(init) and not isinstance(init, np.generic)
+        if dtype is None and contents.dtype == np.float64 and has_dtype:
             dtype = np.float64
-        rows = rows_of_array(name, contents, rows)
+        if contents.ndim:
+            sample = ArraySample(unchanging(contents, init))
+            rows = rows_of_array(name, contents, rows)
+        else:
+            sample = constant_init(contents.item()).sample
+            if has_dtype and input is None and output is None:
+                rows = {**rows, "input": (), "output": ()}
     path = memory_path(name)
     label = path.text
     if isinstance(sample, ExpressionSample):

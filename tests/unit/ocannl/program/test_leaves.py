@@ -169,6 +169,19 @@ class TestFlatData:
             oc.data(self.numbers, flat=True, axes="bo")
 
 
+def test_an_array_of_no_axes_keeps_its_dtype():
+    """Its number was rounded to f32, which an array of one axis is not, nor are data."""
+    third = np.array(1 / 3)
+    one, within = oc.param("one", third), oc.param("within", third, output=3)
+    assert one.dtype == within.dtype == oc.data(third).dtype == np.float64
+    ctx = oc.Context.cpu(threads=1)
+    ctx.init_params(one)
+    assert ctx[one] == third
+    assert oc.param("number", np.float64(1 / 3)).dtype == oc.param("plain", 1 / 3).dtype == np.float32
+    assert oc.param("single", third.astype(np.float32)).dtype == np.float32
+    assert oc.param("given", third, dtype=np.float32).dtype == np.float32
+
+
 def test_an_array_of_no_axes_is_one_number():
     """A number has the shape that its use needs: a temperature would be one for each column."""
     scores = oc.data(np.ones((2, 3), np.float32))
