@@ -12,6 +12,8 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, NoReturn
 
+__all__ = ["dataclass"]
+
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
@@ -26,8 +28,8 @@ else:
 
 
 def _made(
-    cls: type, *, frozen: bool = False, eq: bool = True, slots: bool = False, kw_only: bool = False
-) -> type:
+    cls: type[Any], *, frozen: bool = False, eq: bool = True, slots: bool = False, kw_only: bool = False
+) -> type[Any]:
     if any(map(is_dataclass, cls.__bases__)):  # Both or none must be frozen, as the standard library checks.
         return dataclasses.dataclass(frozen=frozen, eq=eq, slots=slots, kw_only=kw_only)(cls)
     own = dict(vars(cls))
@@ -48,7 +50,7 @@ def _made(
     return cls
 
 
-def _initializer(cls: type, frozen: bool, slots: bool) -> Callable[..., None]:
+def _initializer(cls: type[Any], frozen: bool, slots: bool) -> Callable[..., None]:
     """The method `__init__`, inside of a function that has the defaults as parameters."""
     own: Sequence[Field[Any]] = fields(cls)
     known: dict[str, object] = {"MISSING": MISSING, "assign": object.__setattr__}
