@@ -346,6 +346,10 @@ class SlicedMemory(Tensor):
         return SlicedMemory(self.memory._part(self.key), self.memory, self.key, update)
 
 
+EXPRESSIONS = Tensor, Expression
+"""The classes of what is no number in an expression. That a tensor is such is told by the first, at once:
+classes with abstract methods are asked slowly.
+"""
 TensorLike: TypeAlias = Expression | Number
 Target: TypeAlias = TensorLike | Part[Tensor]
 """A target of writes in code: memory, or a part of it."""
@@ -365,14 +369,7 @@ def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
 
 def is_tensor_like(value: object) -> TypeGuard[TensorLike]:
     """Whether a value is a number, or anything else that can stand in a tensor expression."""
-    return is_expression(value) or is_number(value)
-
-
-def is_expression(value: object) -> TypeGuard[Expression]:
-    """Whether a value is no number, and stands in tensor expressions. That a tensor does is told at once:
-    classes with abstract methods are asked slowly.
-    """
-    return type(value) is Tensor or isinstance(value, Expression)
+    return isinstance(value, EXPRESSIONS) or is_number(value)
 
 
 def as_tensor(value: TensorLike) -> Tensor:
@@ -380,7 +377,7 @@ def as_tensor(value: TensorLike) -> Tensor:
 
     Raises `ArgumentError` for everything else: arrays are given by `oc.data`.
     """
-    if is_expression(value):
+    if isinstance(value, EXPRESSIONS):
         return value.tensor()
     return Tensor(expressions.constant(number(value), BOOL if is_truth(value) else None))
 
@@ -421,7 +418,7 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
         raise ArgumentError(f"{op} takes {arity} tensors, found {len(args)}")
     if Point in map(type, args):
         return cast("Tensor", at_points(op, args))
-    operands = [a.tensor().ir_value if is_expression(a) else literal(a) for a in args]
+    operands = [a.tensor().ir_value if isinstance(a, EXPRESSIONS) else literal(a) for a in args]
     return Tensor(new_axes.pointwise(op, operands))
 
 
@@ -437,7 +434,7 @@ def _factor(one: TensorLike, other: TensorLike, *, is_left: bool) -> Value:
     if is_eager() and isinstance(one, Tensor):
         own = expressions.number_of_constant(one.ir_value)
         one = one if isinstance(own, Value) else own
-    if is_expression(one) or is_truth(one) or not is_expression(other):
+    if isinstance(one, EXPRESSIONS) or is_truth(one) or not isinstance(other, EXPRESSIONS):
         return as_tensor(one).ir_value
     value, found = number(one), other.tensor().ir_value
     return expressions.number_in("left of @" if is_left else "right of @", value, found)

@@ -110,7 +110,9 @@ def recurrent(
         ys, last = run(x, _begin(state, count, size), _real(lengths), train_step)
         return ys.named(label), last
 
-    once = remembered(lambda x, lengths: computed(x, None, lengths, None)[0])
+    @remembered
+    def once(x: oc.Tensor, lengths: oc.Tensor | None) -> oc.Tensor:
+        return computed(x, None, lengths, None)[0]
 
     def apply(
         x: oc.Tensor,

@@ -262,7 +262,9 @@ def _attention(
         )
         return linear(w_o, result, b_o)
 
-    once = remembered(lambda x, memory, mask: computed(x, memory, mask))
+    @remembered
+    def once(x: oc.Tensor, memory: oc.Tensor, mask: oc.Tensor | None) -> oc.Tensor:
+        return computed(x, memory, mask)
 
     def apply(
         x: oc.Tensor,
