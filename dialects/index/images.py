@@ -12,6 +12,8 @@ from ocannl.dialects.index.linear import Linear, Map
 Interval: TypeAlias = tuple[int, int]
 """The first cell and the number of cells."""
 Box: TypeAlias = tuple[Interval, ...]
+FEW = 4
+"""Values of a variable that are looked at one by one."""
 
 
 def covers(indices: Sequence[Linear], space: Mapping[str, int], sizes: Sequence[int]) -> bool:
@@ -41,6 +43,26 @@ def box_of(indices: Map, space: Mapping[str, int]) -> Box | None:
     intervals = [_interval(index, space) for index in indices]
     box = tuple(interval for interval in intervals if interval is not None)
     return box if len(box) == len(intervals) else None
+
+
+def boxes_of(indices: Map, space: Mapping[str, int]) -> list[Box]:
+    """Boxes that a map reaches: where an index leaves gaps, as that of both borders of an axis, those of each
+    value of its variable with the largest steps, if these are few. Empty where none are found.
+    """
+    box = box_of(indices, space)
+    if box is not None:
+        return [box]
+    known = all(name in space for index in indices for name in index.names)
+    apart = [index for index in indices if known and index.terms and _interval(index, space) is None]
+    name = max(apart[0].terms, key=lambda term: abs(term[1]))[0] if apart else None
+    if name is None or space[name] > FEW:
+        return []
+    rest = {other: size for other, size in space.items() if other != name}
+    fixed = (
+        tuple(index.substitute({name: Linear.of({}, value)}) for index in indices)
+        for value in range(space[name])
+    )
+    return [box for each in fixed for box in boxes_of(each, rest)]
 
 
 def _interval(index: Linear, space: Mapping[str, int]) -> Interval | None:

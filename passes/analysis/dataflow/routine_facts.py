@@ -11,7 +11,7 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign.node import OWN_MEMORY
-from ocannl.dialects.index.images import Box, box_of, fill
+from ocannl.dialects.index.images import Box, boxes_of, fill
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
@@ -171,8 +171,7 @@ class _Reader:
     def store(self, stored: Sequence[Stored]) -> None:
         self.stored += stored
         for label, store, sizes in stored:
-            box = box_of(store.indices.data, sizes)
-            if box is not None:
+            for box in boxes_of(store.indices.data, sizes):
                 self.written.setdefault(label, Written()).add(box, memref_shape(store.node))
 
     def limit(self, op: LoadOp | StoreOp) -> None:

@@ -11,11 +11,15 @@ LOAD_X, LOAD_Y = "%v = loops.load %x[i]", "%v = loops.load %y[i]"
 STORE_Y, STORE_Z = "loops.store %v, %y[i]", "loops.store %v, %z[i]"
 
 
-def facts(*nests: tuple[int, str, str]) -> RoutineFacts:
+def facts(*nests: tuple[int, str, str], side: int | None = None) -> RoutineFacts:
     """Of nests over so many points, which load and store."""
     nodes = "\n".join(f'%{n} = assign.node "{n}" on_device : memref<8xf32>' for n in "xyz")
     local = '%t = assign.node "t" local : memref<8xf32>'
-    text = "\n".join(f'loops.nest "n" (i = {size}) {{\n {load}\n {store}\n }}' for size, load, store in nests)
+    sides = [f", side = {side}" if "side" in store else "" for _, _, store in nests]
+    text = "\n".join(
+        f'loops.nest "n" (i = {size}{more}) {{\n {load}\n {store}\n }}'
+        for (size, load, store), more in zip(nests, sides, strict=True)
+    )
     func = the_func(parse_module(f"loops.func @f indices (s, n) {{\n {nodes}\n {local}\n {text}\n }}"))
     return routine_facts(func)
 
@@ -127,3 +131,14 @@ def test_facts_of_a_loop_are_those_of_its_body(
     assert found.parts == parts
     (limit,) = found.limits
     assert (limit.terms, limit.least, limit.greatest) == ((("n", 1),), 0, 1)
+
+
+@pytest.mark.parametrize(("step", "reads"), [(6, "x"), (5, "xy")], ids=["both borders", "a cell is missing"])
+def test_borders_that_one_nest_writes(step: int, reads: str):
+    """A padded value that is computed and read in one routine was said to be unset, where borders of one size
+    are one nest, as on a GPU.
+    """
+    borders = f"loops.store %v, %y[i + {step}*side]"
+    inner = (4, LOAD_X, "loops.store %v, %y[i + 2]")
+    found = facts((2, LOAD_X, borders), inner, (8, LOAD_Y, STORE_Z), side=2)
+    assert (found.reads, found.writes) == (set(reads), set("yz"))
