@@ -102,33 +102,50 @@ def _is_part(value: Any) -> bool:
     return (isinstance(value, Tensor) or callable(value)) and bool(memory_of(value))
 
 
-def changed(function: Function, change: Change, within: tuple[Function, ...] = ()) -> Function:
-    """The function with other values for its parts, and for those of its helpers. Raises `ArgumentError` for
-    one that calls itself.
+def changed(function: Function, change: Change) -> Function:
+    """The function with other values for its parts, and for those of its helpers; what is used in several
+    places is changed once. Raises `ArgumentError` for one that calls itself.
     """
-    within, changes = (*within, function), dict[str, Any]()
-    for name, value in variables_of(function).items():
-        if any(value is one for one in within):
-            raise ArgumentError(
-                f"`{name}` calls itself: its parts are not changed; make it an object with a `__call__`"
-            )
-        if _is_helper(value, function):
-            changes[name] = changed(value, change, within)
-        elif _is_part(value):
-            changes[name] = _each(value, change)
-    changes = {name: new for name, new in changes.items() if new is not variables_of(function)[name]}
-    return rebuilt(function, changes) if changes else function
+    return _Changing(change).helper(function, ())
 
 
-def _each(value: Any, change: Change) -> Any:
-    """A part changed, or each of a list or dictionary of parts that is itself kept."""
-    new = change(value)
-    if new is not value or isinstance(value, Tensor):
-        return new
-    if isinstance(value, Mapping):
-        mapping = cast(Mapping[Any, Any], value)
-        return {name: _each(one, change) for name, one in mapping.items()}
-    if isinstance(value, list | tuple):
-        made = [_each(one, change) for one in cast(Sequence[Any], value)]
-        return made if isinstance(value, list) else tuple(made)
-    return value
+class _Changing:
+    """A change of parts, and what was changed so far."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+        self.known: dict[int, tuple[Any, Any]] = {}
+        """Each value with the one in its place, by the identity of the former."""
+
+    def helper(self, function: Function, within: tuple[Function, ...]) -> Function:
+        within, changes = (*within, function), dict[str, Any]()
+        variables = variables_of(function)
+        for name, value in variables.items():
+            if any(value is one for one in within):
+                raise ArgumentError(
+                    f"`{name}` calls itself: its parts are not changed; make it an object with a `__call__`"
+                )
+            if _is_helper(value, function):
+                changes[name] = self._once(value, lambda helper: self.helper(helper, within))
+            elif _is_part(value):
+                changes[name] = self._once(value, self._part)
+        changes = {name: new for name, new in changes.items() if new is not variables[name]}
+        return rebuilt(function, changes) if changes else function
+
+    def _once(self, value: Any, make: Change) -> Any:
+        if id(value) not in self.known:
+            self.known[id(value)] = value, make(value)
+        return self.known[id(value)][1]
+
+    def _part(self, value: Any) -> Any:
+        """A part changed, or each of a list or dictionary of parts that is itself kept."""
+        new = self.change(value)
+        if new is not value or isinstance(value, Tensor):
+            return new
+        if isinstance(value, Mapping):
+            mapping = cast(Mapping[Any, Any], value)
+            return {name: self._once(one, self._part) for name, one in mapping.items()}
+        if isinstance(value, list | tuple):
+            made = [self._once(one, self._part) for one in cast(Sequence[Any], value)]
+            return made if isinstance(value, list) else tuple(made)
+        return value

@@ -136,6 +136,26 @@ class TestFreezing:
         assert shape(model(ids)) == "1,3|3"
         assert tuned.embed.w == model.embed.w
 
+    def test_what_two_helpers_use_is_changed_once(self):
+        """Else what replaces a part in one would leave the other its own."""
+
+        def model() -> Any:
+            layers = [nn.linear(out_dim=2, label="first")]
+
+            def computed(x: oc.Tensor) -> oc.Tensor:
+                return layers[0](x)
+
+            def twice(x: oc.Tensor) -> oc.Tensor:
+                return computed(x) + layers[0](x)
+
+            return oc.Block(lambda x: twice(x) + computed(x))
+
+        frozen = model().freeze()
+        assert list(frozen.params) == ["first.w", "first.b"]
+        tuned = frozen.replace("layers[0]", nn.linear(out_dim=2, label="new"))
+        assert list(tuned.params) == ["new.w", "new.b"]
+        assert trained(tuned(X)) == {"new.w", "new.b"}
+
     def test_running_statistics_go_on(self):
         norm = nn.batch_norm1d().freeze()
         loss = nn.mean(norm(nn.linear(out_dim=3)(X), train_step=oc.index("step_n")))
