@@ -105,7 +105,7 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
         operands = [o if isinstance(o, Value) else constant(o) for o in operands]
     elif is_eager():
         operands = with_data(op, operands)
-        key = "pointwise", op, *map(type, operands), *operands
+        key = "pointwise", op, *[o if isinstance(o, Value) else Const(o) for o in operands]
         return RECORDER.once(key, lambda: _pointwise(op, operands))
     return _pointwise(op, operands)
 
@@ -140,7 +140,8 @@ def number_in(place: Literal["=", "left of @", "right of @"], number: float, oth
     if not is_eager():
         return constant(number)
     key, is_left = (place, other), place == "left of @"
-    if RECORDER.numbers.setdefault(key, (number,)) != (number,) and can_be_data(number, [other]):
+    own = (Const(number),)
+    if RECORDER.numbers.setdefault(key, own) != own and can_be_data(number, [other]):
         RECORDER.numbers[key] = ()
         data = number_data(number, [other])
         # The sum is as long as what it is multiplied with.
@@ -150,7 +151,7 @@ def number_in(place: Literal["=", "left of @", "right of @"], number: float, oth
 
 def _known_constant(place: tuple[str | Value, ...], number: float) -> Value:
     """`constant`, the same one for the same place."""
-    return RECORDER.once((*place, number), lambda: constant(number))
+    return RECORDER.once((*place, Const(number)), lambda: constant(number))
 
 
 def number_for_part(number: float, memory: Value) -> Value:

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_integer
-from ocannl.dialects.scalar.terms import Arg, is_short_power
+from ocannl.dialects.scalar.terms import Arg, Const, is_short_power
 from ocannl.dialects.shapes.shape import Row, Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.program import graph
@@ -48,7 +48,8 @@ def with_data(op: str, operands: Sequence[Value | float]) -> Sequence[Value | fl
     if not numbers or _are_fixed.get() or is_part_of_program(op, operands):
         return operands
     key = op, *[operand if isinstance(operand, Value) else None for operand in operands]
-    if RECORDER.numbers.setdefault(key, numbers) == numbers:
+    own = tuple(map(Const, numbers))
+    if RECORDER.numbers.setdefault(key, own) == own:
         return operands
     values = [operand for operand in operands if isinstance(operand, Value)]
     if not all(can_be_data(number, values) for number in numbers):

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects import texpr
+from ocannl.dialects.scalar.terms import Const
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr.scan import ScanOp
@@ -88,7 +89,7 @@ class Recorder:
         """Values of operations by what these are made of."""
         self.loops: dict[tuple[Any, ...], Sequence[Value]] = {}
         """Arguments and results of loops by what these are made of."""
-        self.numbers: dict[tuple[Any, ...], tuple[float, ...]] = {}
+        self.numbers: dict[tuple[Any, ...], tuple[Const, ...]] = {}
         """The numbers beside operands; none where they were others later."""
         self.positions: dict[tuple[Any, ...], set[int]] = {}
         """Where parts of a value begin that are part of the program."""

@@ -8,6 +8,7 @@ from functools import wraps
 from types import NoneType
 from typing import ParamSpec
 
+from ocannl.dialects.scalar.terms import Const
 from ocannl.program.eager.changing_numbers import fixed_numbers
 from ocannl.program.eager.made_once import made_once
 from ocannl.program.eager.recorder import is_eager
@@ -46,7 +47,7 @@ def remembered(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 def _settings(arguments: Iterable[object], values: list[Value]) -> list[Hashable] | None:
     """The arguments but tensors, whose values are added to `values`; None where one is of another kind. A
-    number is another setting than an equal one of another type.
+    number is another setting than an equal one of another type or sign.
     """
     how: list[Hashable] = []
     for argument in arguments:
@@ -54,7 +55,8 @@ def _settings(arguments: Iterable[object], values: list[Value]) -> list[Hashable
             values.append(argument.ir_value)
             how.append(Tensor)
         elif type(argument) in SETTINGS:
-            how += type(argument), argument
+            is_number = isinstance(argument, float | int)
+            how += type(argument), Const(argument) if is_number else argument
         else:
             return None
     return how

@@ -35,6 +35,24 @@ class TestNumbers:
                 compiled.clear()
         assert compiled == []
 
+    def test_zeros_of_both_signs_are_two_numbers(self):
+        """In operators, their parts, functions that are remembered and memory that is set."""
+        x, m = oc.tensor([1.0, 2.0]), oc.node("m", output=2)
+        zeros = 0.0, -0.0
+        for make in (
+            lambda zero: oc.copysign(x, zero),
+            lambda zero: x * zero,
+            lambda zero: oc.where(x < 0, x, zero),
+            lambda zero: nn.leaky_relu(-x, slope=-zero),
+            lambda zero: oc.clip(x, zero, zero),
+            lambda zero: x[:1] @ zero,
+        ):
+            found = [bool(np.signbit(make(zero).numpy()).any()) for zero in zeros]
+            assert found == [False, True], make
+        for zero in zeros:
+            m[...] = zero
+            assert bool(np.signbit(m.numpy()).all()) == bool(np.signbit(zero))
+
     def test_numbers_beside_truth_values_and_integers(self, compiled: list[str]):
         x, n = oc.tensor([1.0, 2.0, 3.0]), oc.tensor([1, 2, 3])
         for k in range(7):
