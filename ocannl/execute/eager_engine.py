@@ -36,7 +36,7 @@ from ocannl.program.module.reads import Key
 from ocannl.program.seeds import default_seed
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.types.dtypes import element_of
-from ocannl.program.types.final_types import type_now
+from ocannl.program.types.final_types import determined_shape, type_now
 from ocannl.program.values import Value, is_memory, memory_key, values_of
 
 MOST_ROUTINES = 256
@@ -131,6 +131,7 @@ class EagerEngine:
             return
         if value.type.element_or_none is None or not graph.known_shape(value).is_final:
             with suppress(ShapeError), mode(False):
+                determined_shape(value)
                 infer(Tensor(value))
 
     def write(self, target: Value, value: Value | float) -> None:

@@ -10,7 +10,8 @@ from ocannl.program.values import Value
 
 
 def made_once(values: Sequence[Value], how: tuple[Hashable, ...], make: Callable[[], Value]) -> Value:
-    """The value that is made of others, or in eager mode the one that was made of them in the same way.
+    """The value that is made of others, or in eager mode the one that was made of them in the same way. What
+    memory of known shape tells of theirs is decided first.
 
     One of a shape that may still be told by other uses is made anew, as is one in the cell of a loop, where
     all that lies between has to be of its iteration, and one with numbers that are data: these are others as
