@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ocannl.dialects import texpr
 from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.numbers import is_number
 from ocannl.program.eager.present_value import PresentValue
 from ocannl.program.eager.recorder import ENGINE, is_eager
 from ocannl.program.module.needed import needed_for
@@ -34,16 +35,21 @@ class Looks(PresentValue, ABC):
         return super()._look()
 
     def __contains__(self, item: object) -> bool:
-        """In eager mode, whether an element is equal to a number."""
-        if not is_eager():
-            raise not_iterated(self._value())
-        return bool(np.any(self.numpy() == np.asarray(item)))
+        """In eager mode, whether an element is equal to a number. Raises `ArgumentError` otherwise."""
+        own = item.numpy() if isinstance(item, Looks) else item
+        if not is_eager() or not is_number(own):
+            name = label_of(self._value())
+            raise ArgumentError(
+                f"`in` tells in eager mode whether `{name}` has a number among its elements; "
+                "oc.any(oc.eq(t, number)) does so in a program"
+            )
+        return bool(np.any(self.numpy() == own))
 
     if not TYPE_CHECKING:  # else checkers of types would take a tensor for an integer
 
         def __index__(self) -> int:
             """In eager mode the value of one integer, as `range` and lists take it."""
-            is_whole = is_eager() and self.dtype.kind in "biu"
+            is_whole = is_eager() and self.dtype.kind in "iu"
             return int(self.item()) if is_whole else super().__index__()
 
     def __str__(self) -> str:

@@ -30,6 +30,9 @@ class TestValues:
         best: Any = oc.argmax(x)
         assert ["a", "b", "c"][best] == "b"
         assert list(range(best)) == [0]
+        is_first: Any = oc.eq(best, 0)
+        with pytest.raises(oc.ArgumentError, match="needs an integer of Python"):
+            range(is_first)
         number: Any = x.sum()
         with pytest.raises(oc.ArgumentError, match="needs an integer of Python"):
             range(number)
@@ -41,8 +44,12 @@ class TestValues:
         x = oc.tensor([1.0, 3.0, 2.0])
         assert 3.0 in x
         assert 4.0 not in x
+        assert x.max() in x
+        for item in ([1.0, 3.0], "a", x):
+            with pytest.raises(oc.ArgumentError, match=r"whether `.*` has a number among its elements"):
+                print(item in x)
         oc.eager(False)
-        with pytest.raises(oc.ArgumentError, match="cannot be iterated"):
+        with pytest.raises(oc.ArgumentError, match=r"oc\.any\(oc\.eq\(t, number\)\) does so in a program"):
             print(3.0 in x)
 
     def test_it_is_on_and_off(self):
