@@ -72,6 +72,8 @@ class Plateau:
 
     def _is_better(self, value: float, best: float) -> bool:
         """As PyTorch tells it: by a share of the best value, also of a negative one, or by a difference."""
+        if math.isinf(best):
+            return value > best if self.mode == "max" else value < best
         step = self.threshold if self.mode == "max" else -self.threshold
         bound = best * (1 + step) if self.threshold_mode == "rel" else best + step
         return value > bound if self.mode == "max" else value < bound

@@ -130,6 +130,12 @@ def test_a_metric_that_stands_still_is_no_better():
     assert float(ctx[rate.rate]) == pytest.approx(0.01)
 
 
+def test_a_threshold_of_all_is_passed_by_the_first_metric():
+    rate, ctx = train.plateau(0.1, patience=0, threshold=1.0), oc.Context.cpu()
+    rate.update(ctx, 5.0)
+    assert float(ctx[rate.rate]) == pytest.approx(0.1)
+
+
 WRONG: Any = train
 
 
