@@ -201,7 +201,7 @@ def param(
         sample = ExpressionSample(init.tensor())
     else:
         contents = numbers(init, "an initial value is a number, an array of them or an oc.init")
-        has_dtype = holds_arrays(init) and not isinstance(init, np.generic)
+        has_dtype = holds_arrays(init) and not issubclass(type(init), np.generic)
         if dtype is None and contents.dtype == np.float64 and has_dtype:
             dtype = np.float64
         if contents.ndim:

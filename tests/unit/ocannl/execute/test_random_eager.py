@@ -54,7 +54,7 @@ def step(random: Random, rows: int, columns: int) -> Step:
 def test_programs_that_share_operations(seed: int):
     random, rng = Random(seed), np.random.default_rng(seed)
     with oc.Context.cpu(threads=1), oc.eager():
-        for number in range(24 if seed == 1 else 2000):
+        for number in range(60 if seed == 1 else 2000):
             array = rng.normal(size=random.choice([(4, 3), (4, 5)]))
             x, again = oc.data(array, label="x"), Random(number % 8)
             for _ in range(3):

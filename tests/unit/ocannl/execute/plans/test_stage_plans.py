@@ -42,6 +42,6 @@ def test_each_stage_has_its_parameters_moments_and_gradients():
 
 
 def test_values_for_gradients_are_of_no_more_microbatches_than_there_are_stages():
-    few, many = plan_of(2, 4, rows=64), plan_of(2, 8, rows=64)
+    few, many = plan_of(2, 8, rows=64), plan_of(2, 16, rows=64)
     for a, b in zip(few.stage_memory, many.stage_memory, strict=True):
         assert (b.activations, b.exchanged) == (a.activations, a.exchanged)
