@@ -21,10 +21,13 @@ UNKNOWN = Machine()
 
 @dataclass(slots=True)
 class LoopScope:
-    """An open loop body: `tail` is the place before the loop open in it, `known` its values so far."""
+    """An open body of a loop or a branch: `tail` is the place before the loop open in it, `known` its values
+    so far, `last` the instructions that wait for its end.
+    """
 
     tail: list[str] = field(default_factory=list[str])
     known: dict[str, str] = field(default_factory=dict[str, str])
+    last: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class FunctionBuilder:
         self._blocks = 0
 
     def text(self) -> str:
+        assert not any(scope.last for scope in self.scopes)
         flat: list[str] = []
         for line in self.lines:
             if isinstance(line, str):
@@ -112,6 +116,16 @@ class FunctionBuilder:
 
     def emit_void(self, instruction: str) -> None:
         self.lines.append(f"  {instruction}{self.place}")
+
+    def emit_last(self, instruction: str) -> None:
+        """Appends an instruction at the end of the innermost open loop or branch."""
+        self.scopes[-1].last.append(instruction)
+
+    def end_body(self) -> None:
+        """Appends what waits for the end of the innermost open loop or branch."""
+        for instruction in self.scopes[-1].last:
+            self.emit_void(instruction)
+        self.scopes[-1].last.clear()
 
     def at(self, op: Operation) -> None:
         """Says for which operation the instructions that follow are."""
@@ -173,6 +187,7 @@ class FunctionBuilder:
 
     def close_loop(self, loop: Loop, values: Sequence[str] = ()) -> None:
         """Leaves a loop; `values` are what it carries on, and its results after the last iteration."""
+        self.end_body()
         start, stop, step = loop.bounds
         following = self.emit(f"add nuw nsw i64 {loop.index}, {step}")
         again = self.emit(f"icmp ult i64 {following}, {stop}")
@@ -197,6 +212,7 @@ class FunctionBuilder:
 
     def close_branch(self, label: str) -> None:
         """Leaves the code of a branch."""
+        self.end_body()
         self.lines += [f"  br label %{label}.end", f"{label}.end:"]
         self.block = f"{label}.end"
         self.scopes.pop()
@@ -211,6 +227,7 @@ class FunctionBuilder:
         self.block = label
         self.scopes.append(LoopScope())
         yield found
+        self.end_body()
         self.lines += [f"  br i1 {found.until}, label %{label}.end, label %{label}", f"{label}.end:"]
         self.block = f"{label}.end"
         self.scopes.pop()

@@ -33,6 +33,7 @@ class NestEmitter(TileEmitter):
             blocks = task_blocks(self.b, cuts(self.nest))
             self.emit_ops(self.placement.root)
             self.emit_strips(blocks)
+            self.b.end_body()
 
     def emit_strips(self, blocks: dict[str, Block]) -> None:
         """Emits all loops for one strip after the other, if the schedule has some."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -17,12 +17,6 @@ from ocannl.passes.analysis.costs.cache_lines import LINE
 NONTEMPORAL = "!0 = !{i32 1}"
 # Arguments of a prefetch: to read, into all levels of the cache or the second one, data; and to write.
 ALL_LEVELS, SECOND_LEVEL, TO_WRITE = "i32 0, i32 3, i32 1", "i32 0, i32 2, i32 1", "i32 1, i32 3, i32 1"
-
-
-def prefetch(b: FunctionBuilder, pointer: str, how: str) -> None:
-    """Fetches the cache line of a pointer that may lead anywhere."""
-    b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    b.emit_void(f"call void @llvm.prefetch.p0(ptr {pointer}, {how})")
 
 
 class TileAccess(ElementAccess):
@@ -65,18 +59,19 @@ class TileAccess(ElementAccess):
             return pointer
         return self.b.emit(f"call ptr @inside(ptr {pointer}, i64 {touched}, {self.array})")
 
-    def prefetch(self, offset: int, lanes: Lanes, how: str = ALL_LEVELS, aligned: int = LINE) -> None:
+    def prefetch(
+        self, offset: int, lanes: Lanes, how: str = ALL_LEVELS, aligned: int = LINE, *, last: bool = False
+    ) -> None:
         """Fetches the cache lines of contiguous lanes that will be read later; they need not exist.
 
         They begin at a multiple of `aligned` bytes, a divisor of a line's, and may reach into one line more.
+        Those with `last` are fetched at the end of the loop's body.
         """
-        for pointer in self.lines(offset, lanes, aligned):
-            prefetch(self.b, pointer, how)
-
-    def lines(self, offset: int, lanes: Lanes, aligned: int = LINE) -> Iterator[str]:
-        """Pointers into the cache lines of contiguous lanes."""
+        self.b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        emit = self.b.emit_last if last else self.b.emit_void
         for start in range(0, lanes.active * self.type.bytes + LINE - aligned, LINE):
-            yield self.at(offset + min(start // self.type.bytes, lanes.active - 1))
+            pointer = self.at(offset + min(start // self.type.bytes, lanes.active - 1))
+            emit(f"call void @llvm.prefetch.p0(ptr {pointer}, {how})")
 
     def load_vector(self, offset: int, stride: int, lanes: Lanes) -> str:
         """The elements at `offset`, `offset + stride`, ...; zero in inactive lanes."""

@@ -28,7 +28,7 @@ from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead, sums_firs
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
 from ocannl.lowering.loops_to_llvm.strips_ahead import has_strips, strips_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
-from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TO_WRITE, TileAccess, prefetch
+from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TO_WRITE, TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.placement import Placement, place
 from ocannl.passes.analysis.costs.cache_lines import alignment_in_line, fills_lines
@@ -67,10 +67,6 @@ class TileEmitter(ABC):
         self.height = 1
         self.lanes = Lanes()
         self.values: dict[SSAValue, Tile] = {}
-        self.waiting: list[str] = []
-        """Pointers to what is prefetched at the end of a loop's body: behind a prefetch LLVM loads again what
-        several sums read.
-        """
 
     @abstractmethod
     def reduce(self, op: ReduceOp) -> Tile:
@@ -91,7 +87,6 @@ class TileEmitter(ABC):
         initial = [(type, value) for value in carried]
         loop = self.env.open_loop(variable, segment.start, segment.stop, segment.extent, initial)
         results = body(loop.phis)
-        self.fetch_waiting()
         self.b.close_loop(loop, results)
         return results
 
@@ -209,23 +204,14 @@ class TileEmitter(ABC):
         lanes = Lanes(each * self.lanes.width, each * self.lanes.active)
         if access.lane_stride != each:
             return
-        found = [(self.ahead[op], ALL_LEVELS)] if op in self.ahead else []
+        found = [(self.ahead[op], ALL_LEVELS, False)] if op in self.ahead else []
         if op in self.rows_ahead:
             rows = self.rows_ahead[op]
-            distance = rows.distance(height, self.rows_apart)
-            if rows.are_shared:
-                for row in range(height):
-                    self.waiting += access.row(row).lines(row * access.row_stride + distance, lanes)
-            else:
-                found.append((distance, SECOND_LEVEL))
-        for distance, levels in found:
+            # Behind a prefetch LLVM would load again what several sums read.
+            found.append((rows.distance(height, self.rows_apart), SECOND_LEVEL, rows.are_shared))
+        for distance, levels, last in found:
             for row in range(height):
-                access.row(row).prefetch(row * access.row_stride + distance, lanes, levels)
-
-    def fetch_waiting(self) -> None:
-        for pointer in self.waiting:
-            prefetch(self.b, pointer, SECOND_LEVEL)
-        self.waiting.clear()
+                access.row(row).prefetch(row * access.row_stride + distance, lanes, levels, last=last)
 
     def fetch_next_rows(self, op: LoadOp, access: RowAccess, height: int) -> None:
         """Prefetches what the next tile loads, once for some neighbouring points of a loop."""

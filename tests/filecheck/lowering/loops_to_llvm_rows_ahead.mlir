@@ -194,6 +194,75 @@ loops.func @halves attributes {arena = 0 : i64} {
   }
 }
 
+// Sums in blocks fetch it in the loop inside of them.
+// CHECK-LABEL: define internal void @"blocked.y"
+// CHECK:       loop3:
+// CHECK-NOT:   loop3.end:
+// CHECK:         call void @llvm.prefetch.p0(ptr
+// CHECK-NOT:     = load <
+// CHECK:       loop3.end:
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @blocked attributes {arena = 0 : i64} {
+  %w = assign.node "w" constant : memref<8192x1024xf32>
+  %x = assign.node "x" constant : memref<2x1024xf32>
+  %y = assign.node "y" on_device : memref<8192xf32>
+  loops.nest "y" (o = 8192) schedule <order = (o), rows = o : 2, lanes = k : 8> {
+    %r = loops.reduce add (k = 1024) blocks 16 : f32 {
+      %a = loops.load %w[o, k]
+      %b = loops.load %x[0, k]
+      %c = loops.load %w[o, k]
+      %d = loops.load %x[1, k]
+      %p = arith.mulf %a, %b : f32
+      %q = arith.mulf %c, %d : f32
+      %s = arith.addf %p, %q : f32
+      loops.yield %s
+    }
+    loops.store %r, %y[o]
+  }
+}
+
+// What a step of an outer loop reads is fetched at its end, not in loops inside of it; and that of a remainder in its
+// branch.
+// CHECK-LABEL: define internal void @"outside.y"
+// CHECK:       loop2:
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       loop2.end:
+// CHECK-COUNT-2: call void @llvm.prefetch.p0(ptr
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       loop1.end:
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       [[REST:if[0-9]+]]:
+// CHECK:         call void @llvm.prefetch.p0(ptr
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       [[REST]].end:
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @outside attributes {arena = 0 : i64} {
+  %w = assign.node "w" constant : memref<262145x8xf32>
+  %x = assign.node "x" constant : memref<2x8xf32>
+  %v = assign.node "v" constant : memref<512xf32>
+  %y = assign.node "y" on_device : memref<262145xf32>
+  loops.nest "y" (o = 262145) schedule <order = (o), parallel = (o : 4096), rows = o : 2, lanes = k : 8> {
+    %r = loops.reduce add (k = 8) : f32 {
+      %a = loops.load %w[o, k]
+      %b = loops.load %x[0, k]
+      %c = loops.load %w[o, k]
+      %d = loops.load %x[1, k]
+      %p = arith.mulf %a, %b : f32
+      %q = arith.mulf %c, %d : f32
+      %s = arith.addf %p, %q : f32
+      loops.yield %s
+    }
+    %m = loops.reduce max (j = 512) : f32 {
+      %e = loops.load %v[j]
+      %f = arith.mulf %e, %r : f32
+      loops.yield %f
+    }
+    loops.store %m, %y[o]
+  }
+}
+
 // Whole bytes that are multiplied as words are read in as many parts as a tile has rows, as floats are: each of 4096
 // rows here, fetched 1024 bytes ahead.
 // CHECK-LABEL: define internal void @"bytes.y"
