@@ -35,6 +35,22 @@ def fill(boxes: Sequence[Box], sizes: Sequence[int]) -> bool:
     return sum(math.prod(size for _, size in box) for box in boxes) == math.prod(sizes)
 
 
+def without(box: Box, hole: Box) -> list[Box]:
+    """The cells of a box outside of another one, as boxes that do not overlap."""
+    parts: list[Box] = []
+    inside: Box = ()
+    for axis, ((start, size), (first, extent)) in enumerate(zip(box, hole, strict=True)):
+        stop = start + size
+        low = min(max(first, start), stop)
+        high = min(max(first + extent, low), stop)
+        sides = ((start, low - start), (high, stop - high))
+        parts += [(*inside, side, *box[axis + 1 :]) for side in sides if side[1]]
+        if low == high:
+            return parts
+        inside = (*inside, (low, high - low))
+    return parts
+
+
 def box_of(indices: Map, space: Mapping[str, int]) -> Box | None:
     """The intervals that a map reaches along each axis, if it is a bijection onto their product."""
     names = [name for index in indices for name in index.names]
@@ -46,8 +62,9 @@ def box_of(indices: Map, space: Mapping[str, int]) -> Box | None:
 
 
 def boxes_of(indices: Map, space: Mapping[str, int]) -> list[Box]:
-    """Boxes that a map reaches: where an index leaves gaps, as that of both borders of an axis, those of each
-    value of its variable with the largest steps, if these are few. Empty where none are found.
+    """Boxes that a map reaches, which may overlap: where an index leaves gaps, as that of both borders of an
+    axis, those of each value of its variable with the largest steps, if these are few. Empty where none are
+    found.
     """
     box = box_of(indices, space)
     if box is not None:

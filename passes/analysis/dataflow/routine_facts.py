@@ -11,7 +11,7 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign.node import OWN_MEMORY
-from ocannl.dialects.index.images import Box, boxes_of, fill
+from ocannl.dialects.index.images import Box, boxes_of, without
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
@@ -63,18 +63,24 @@ def routine_facts(func: FuncOp) -> RoutineFacts:
 
 @dataclass(slots=True)
 class Written:
-    """The boxes of a node that have been written so far, and whether they cover all of it."""
+    """The boxes of a node that have not been written so far, which do not overlap."""
 
-    boxes: list[Box] = field(default_factory=list[Box])
-    is_whole: bool = False
+    missing: list[Box]
+
+    @staticmethod
+    def of(sizes: Sequence[int]) -> Written:
+        """Nothing yet of a node of these sizes."""
+        return Written([tuple((0, size) for size in sizes)] if all(sizes) else [])
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.missing
 
     def copy(self) -> Written:
-        return Written(list(self.boxes), self.is_whole)
+        return Written(list(self.missing))
 
-    def add(self, box: Box, sizes: tuple[int, ...]) -> None:
-        if box not in self.boxes:
-            self.boxes.append(box)
-            self.is_whole = self.is_whole or fill([box], sizes) or fill(self.boxes, sizes)
+    def add(self, box: Box) -> None:
+        self.missing = [rest for part in self.missing for rest in without(part, box)]
 
 
 class _Reader:
@@ -142,7 +148,7 @@ class _Reader:
                 continue
             sizes = memref_shape(node)
             self.facts.writes.add(label)
-            self.written.setdefault(label, Written()).add(tuple((0, size) for size in sizes), sizes)
+            self.written.setdefault(label, Written.of(sizes)).add(tuple((0, size) for size in sizes))
 
     def visit_nest(self, nest: NestOp) -> None:
         stored: list[tuple[str, StoreOp]] = []
@@ -172,7 +178,7 @@ class _Reader:
         self.stored += stored
         for label, store, sizes in stored:
             for box in boxes_of(store.indices.data, sizes):
-                self.written.setdefault(label, Written()).add(box, memref_shape(store.node))
+                self.written.setdefault(label, Written.of(memref_shape(store.node))).add(box)
 
     def limit(self, op: LoadOp | StoreOp) -> None:
         """Reads off the values of static indices for which an access stays inside its axes."""

@@ -10,7 +10,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.dialects.index.images import box_of, covers, fill, tiles
+from ocannl.dialects.index.images import Box, box_of, covers, fill, tiles, without
 from ocannl.dialects.index.linear import Linear, Map
 
 Part = tuple[Map, dict[str, int]]
@@ -115,3 +115,19 @@ def test_boxes_beside_each_other_do_not_overlap():
     assert fill([left, right, lower], (3, 4))
     assert not fill([left, right], (3, 4))
     assert not fill([((0, 2), (0, 4)), ((1, 1), (0, 4))], (3, 4))
+
+
+BOXES = st.lists(st.tuples(st.integers(-1, 4), st.integers(1, 4)), min_size=2, max_size=2).map(tuple)
+
+
+@given(BOXES, BOXES)
+def test_a_box_without_another_one(box: Box, hole: Box):
+    own, others = (
+        set(product(*(range(start, start + size) for start, size in each))) for each in (box, hole)
+    )
+    found = Counter(
+        cell
+        for part in without(box, hole)
+        for cell in product(*(range(start, start + size) for start, size in part))
+    )
+    assert found == Counter(own - others)

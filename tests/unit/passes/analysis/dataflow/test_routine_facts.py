@@ -33,6 +33,7 @@ def facts(*nests: tuple[int, str, str], side: int | None = None) -> RoutineFacts
         ([(7, LOAD_X, STORE_Y), (8, LOAD_Y, STORE_Z)], "xy", "yz"),
         ([(4, LOAD_X, STORE_Y), (4, LOAD_X, "loops.store %v, %y[i + 4]"), (8, LOAD_Y, STORE_Z)], "x", "yz"),
         ([(4, LOAD_X, STORE_Y), (4, LOAD_X, "loops.store %v, %y[i + 3]"), (8, LOAD_Y, STORE_Z)], "xy", "yz"),
+        ([(5, LOAD_X, STORE_Y), (4, LOAD_X, "loops.store %v, %y[i + 4]"), (8, LOAD_Y, STORE_Z)], "x", "yz"),
         ([(8, LOAD_Y, STORE_Y)], "y", "y"),
         ([(8, LOAD_X, "loops.store %v, %t[i]"), (8, "%v = loops.load %t[i]", STORE_Y)], "x", "y"),
     ],
@@ -42,6 +43,7 @@ def facts(*nests: tuple[int, str, str], side: int | None = None) -> RoutineFacts
         "read before it is written",
         "not all of it is written",
         "written in parts",
+        "parts that overlap and leave a cell",
         "parts that overlap",
         "read by the nest that writes it",
         "local nodes are nobody else's",
@@ -142,3 +144,14 @@ def test_borders_that_one_nest_writes(step: int, reads: str):
     inner = (4, LOAD_X, "loops.store %v, %y[i + 2]")
     found = facts((2, LOAD_X, borders), inner, (8, LOAD_Y, STORE_Z), side=2)
     assert (found.reads, found.writes) == (set(reads), set("yz"))
+
+
+def test_cells_that_are_written_twice_count_once():
+    """Borders that a later nest writes again left a node unset."""
+    borders = (2, LOAD_X, "loops.store %v, %y[i + 6*side]")
+    first, last = (5, LOAD_X, STORE_Y), (3, LOAD_X, "loops.store %v, %y[i + 5]")
+    read = (8, LOAD_Y, STORE_Z)
+    assert facts(borders, first, last, read, side=2).reads == {"x"}
+    assert facts(borders, first, read, side=2).reads == {"x", "y"}
+    overlapping = (5, LOAD_X, "loops.store %v, %y[i + 3*side]")
+    assert facts(overlapping, read, side=2).reads == {"x"}
