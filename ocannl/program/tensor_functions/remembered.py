@@ -22,9 +22,9 @@ SETTINGS = str, int, float, bool, NoneType
 def remembered(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     """The function, of which eager mode finds what it made of the same tensors and settings.
 
-    It has no effect but its result. A call with an argument of another kind, such as a function or a
-    captured dimension, is made anew. Numbers among the settings may change with each call; where there are
-    none, all numbers of the function are the same each time.
+    It has no effect but its result, and updates that come with that. A call with an argument of another kind,
+    such as a function or a captured dimension, is made anew. Numbers among the settings may change with each
+    call; where there are none, all numbers of the function are the same each time.
     """
 
     @wraps(function)
