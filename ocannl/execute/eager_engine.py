@@ -27,8 +27,10 @@ from ocannl.passes.analysis.values.derivative_paths import differentiable_operan
 from ocannl.program import graph
 from ocannl.program.code import Code
 from ocannl.program.eager.default_context import DEFAULT
+from ocannl.program.eager.engine import ENGINE
 from ocannl.program.eager.expression_keys import expression_key
-from ocannl.program.eager.recorder import ENGINE, RECORDER, is_eager, mode, statement_key, switch
+from ocannl.program.eager.recorder import RECORDER, statement_key
+from ocannl.program.eager.setting import is_eager, mode, switch
 from ocannl.program.location import here
 from ocannl.program.memory.added import add_data
 from ocannl.program.module.needed import needed, needed_for

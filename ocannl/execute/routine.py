@@ -34,7 +34,8 @@ from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.program.arguments.checks import integer
 from ocannl.program.code import Code
-from ocannl.program.eager.recorder import ENGINE, RECORDER
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.memory.state import Held
 from ocannl.program.mistakes.other_names import NamesApart
 from ocannl.program.module.extract import ExtractedRoutine, extract, origin_of

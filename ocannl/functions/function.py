@@ -42,7 +42,7 @@ from ocannl.program.arguments.checks import flag
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import built, form_of, leaves_of, mapped, paths_of
 from ocannl.program.code import Code, Recording, is_recording, recording
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.leaves import data
 from ocannl.program.location import here, user_location, warn_at
 from ocannl.program.memory.state import Root

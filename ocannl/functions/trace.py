@@ -17,7 +17,7 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.static_index import tagged
 from ocannl.program.arguments.trees import Form, built, form_of, leaves_of, paths_of
 from ocannl.program.code import Code, Recording, emit, recording
-from ocannl.program.eager.recorder import mode
+from ocannl.program.eager.setting import mode
 from ocannl.program.keeping import with_kept
 from ocannl.program.leaves import data
 from ocannl.program.module.needed import needed

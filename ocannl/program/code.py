@@ -14,7 +14,9 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import ENGINE, RECORDER, is_eager
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import user_location
 from ocannl.program.mistakes.other_names import NamesApart
 from ocannl.program.mistakes.recomputation import warn_of_recomputation

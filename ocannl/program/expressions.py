@@ -19,7 +19,8 @@ from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.eager.changing_numbers import SCALAR, can_be_data, number_data, with_data
-from ocannl.program.eager.recorder import RECORDER, is_eager
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import here
 from ocannl.program.values import Value
 

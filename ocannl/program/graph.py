@@ -27,7 +27,9 @@ from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import RECORDER, is_eager, note_again
+from ocannl.program.eager.cells import note_again
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import here, is_called_through, user_location, users_text
 from ocannl.program.meshes.stage_scope import open_stage
 from ocannl.program.values import Asked, Value, label_of, note_statement, values_of
@@ -106,7 +108,7 @@ def add(op: TensorOp, label: str | None = None) -> Value:
     if label is not None:
         op.result.name_hint = hint(label)
     stage = None if is_eager() else _stage_of(op)
-    seen = RECORDER.find(op, known_dim) if is_eager() else None
+    seen = RECORDER.operations.find(op, known_dim) if is_eager() else None
     if seen is not None and seen.value is not None:
         if seen.own:
             with shared:

@@ -27,8 +27,10 @@ from ocannl.program.arguments.numbers import Number, is_number, is_truth, litera
 from ocannl.program.arguments.static_index import StaticIndex, tagged
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.code import Code, emit, ends_block, is_recording, run
+from ocannl.program.eager.engine import ENGINE
 from ocannl.program.eager.looks import Looks, not_iterated
-from ocannl.program.eager.recorder import ENGINE, RECORDER, is_eager
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.handle import Handle
 from ocannl.program.indexing import new_axes, tensor_parts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ocannl.program.code import Code, put_aside
-from ocannl.program.eager.recorder import is_eager, statement_key
+from ocannl.program.eager.recorder import statement_key
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.module.needed import needed
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.values import Updates, Value, value_of

@@ -15,7 +15,7 @@ from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code, emit, is_recording
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.expressions import SAME_SHAPE, apply
 from ocannl.program.module.needed import needed_for
 from ocannl.program.tensor import TensorLike, as_tensor

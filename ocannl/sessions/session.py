@@ -16,7 +16,8 @@ from ocannl.functions.function import Function, function
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.code import Code
 from ocannl.program.derivatives import stop_gradient, vjp
-from ocannl.program.eager.recorder import RECORDER, mode
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import mode
 from ocannl.program.leaves import data, node, param
 from ocannl.program.statements import set as set_memory
 from ocannl.program.tensor import Tensor, pointwise

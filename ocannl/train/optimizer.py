@@ -16,7 +16,8 @@ from xdsl.ir import Operation
 import ocannl as oc
 from ocannl.program.code import at_once, is_recording
 from ocannl.program.eager.default_context import DEFAULT
-from ocannl.program.eager.recorder import RECORDER, is_eager
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.memory.as_kept import as_kept
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.program.values import Kind

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 import ocannl as oc
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.values import Value
 
 _made = WeakKeyDictionary[Value, dict[str, oc.Tensor]]()

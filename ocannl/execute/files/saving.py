@@ -27,7 +27,8 @@ from ocannl.execute.memory.shapes_of_arrays import close_shapes, row_fits, shape
 from ocannl.execute.turns import Turn
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import ENGINE, RECORDER
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.location import here
 from ocannl.program.memory.state import Held, Root, State, state
 from ocannl.program.tensor import Tensor

@@ -23,7 +23,8 @@ from ocannl.execute.memory.nodes import Nodes, is_final
 from ocannl.execute.memory.shared_memory import copied_on_device, memory_table, share
 from ocannl.execute.turns import Turn
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import ENGINE, RECORDER
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.indexing.memory_parts import Part
 from ocannl.program.leaves import numbers
 from ocannl.program.location import here

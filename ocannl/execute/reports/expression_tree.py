@@ -15,7 +15,8 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import UninitializedError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.execute.context import Context
-from ocannl.program.eager.recorder import ENGINE, is_eager, mode
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.setting import is_eager, mode
 from ocannl.program.tensor import Tensor
 from ocannl.program.text.number_tables import GAP, line_of
 from ocannl.program.types.final_types import known_types

@@ -12,7 +12,7 @@ from ocannl.nn.layer import Init, Layer, MaskedLayer, PositionalLayer
 from ocannl.nn.softmax import softmax
 from ocannl.nn.transformers.kv_cache import KVCache
 from ocannl.program.arguments.checks import integer
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import here
 from ocannl.program.tensor_functions.remembered import remembered
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer, PositionalLayer
 from ocannl.nn.options import check_positive
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import here
 from ocannl.program.tensor_functions.remembered import remembered
 

@@ -12,8 +12,9 @@ from ocannl.dialects import texpr
 from ocannl.dialects.texpr.scan import ScanOp
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.numbers import is_number
+from ocannl.program.eager.engine import ENGINE
 from ocannl.program.eager.present_value import PresentValue
-from ocannl.program.eager.recorder import ENGINE, is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.module.needed import needed_for
 from ocannl.program.tracing.retracing import is_tracing
 from ocannl.program.values import Value, label_of, values_of

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from ocannl.program import graph
-from ocannl.program.eager.recorder import ENGINE, RECORDER, depth, is_eager
+from ocannl.program.eager.cells import depth
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.values import Value
 
 

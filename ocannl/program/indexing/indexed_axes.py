@@ -18,7 +18,8 @@ from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.shapes.spec_parts import part_spaces
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import RECORDER, is_eager
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.expressions import SAME_SHAPE, apply, convert, positions, size_of
 from ocannl.program.indexing.id_checks import IdCheck, least_wrong
 from ocannl.program.location import here

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.program.code import is_recording
-from ocannl.program.eager.recorder import RECORDER, is_eager
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.values import Value
 
 MOST_WRITTEN = 2

@@ -24,7 +24,7 @@ from ocannl.program.arguments.checks import way_to_be_static, whole
 from ocannl.program.arguments.errors import ArgumentError, PositionError
 from ocannl.program.arguments.static_index import StaticIndex, tagged
 from ocannl.program.eager.made_once import made_before, made_once
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.indexing.ids_together import IdsTogether
 from ocannl.program.indexing.indexed_axes import Indexing, checked_ids
 from ocannl.program.indexing.moving_positions import moving

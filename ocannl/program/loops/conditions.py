@@ -12,7 +12,7 @@ from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program import expressions, graph
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import in_cell
+from ocannl.program.eager.cells import in_cell
 from ocannl.program.location import here
 from ocannl.program.loops.branch_types import check_branches
 from ocannl.program.loops.carried_shapes import check_carries

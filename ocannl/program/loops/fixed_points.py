@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import in_cell
+from ocannl.program.eager.cells import in_cell
 from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import Loop, arguments
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor

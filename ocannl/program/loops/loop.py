@@ -20,7 +20,9 @@ from ocannl.program import expressions, graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import built, form_of, leaves_of, paths_of
 from ocannl.program.blocks.closures import used_by
-from ocannl.program.eager.recorder import RECORDER, depth, is_eager
+from ocannl.program.eager.cells import depth
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.indexing.id_checks import IdCheck
 from ocannl.program.loops.scan_bodies import scan_body
 from ocannl.program.module.needed import needed_for

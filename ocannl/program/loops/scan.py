@@ -14,7 +14,8 @@ from ocannl.program import graph
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import children
-from ocannl.program.eager.recorder import in_cell, is_eager
+from ocannl.program.eager.cells import in_cell
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import here
 from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import Loop, arguments, check_form, tensors, with_tensors

@@ -9,7 +9,8 @@ import numpy as np
 from ocannl.dialects import texpr
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import graph
-from ocannl.program.eager.recorder import ENGINE, is_eager
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.scopes import MemoryPath, memory_path
 from ocannl.program.tracing.retracing import earlier_memory, note_memory
 from ocannl.program.values import Contents, Value

@@ -6,7 +6,7 @@ from numpy.typing import DTypeLike
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.program.arguments.arrays import is_on_gpu
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.types.dtypes import ELEMENTS, stored_dtype
 from ocannl.runtime.cuda.gpu import CudaMemory, Gpu
 from ocannl.runtime.foreign import device_of

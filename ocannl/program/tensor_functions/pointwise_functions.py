@@ -12,7 +12,7 @@ from ocannl.dialects.scalar.terms import Arg
 from ocannl.program import expressions
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.numbers import is_number
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.indexing.new_axes import keep_new_axes, lined_up
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.tensor_functions.points import Point

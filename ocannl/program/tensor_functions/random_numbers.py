@@ -19,7 +19,8 @@ from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.recorder import RECORDER, is_eager
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.expressions import SCALAR
 from ocannl.program.memory.added import add_data
 from ocannl.program.scopes import scoped

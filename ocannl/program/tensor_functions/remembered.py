@@ -11,7 +11,7 @@ from typing import ParamSpec
 from ocannl.dialects.scalar.terms import Const
 from ocannl.program.eager.changing_numbers import fixed_numbers
 from ocannl.program.eager.made_once import made_once
-from ocannl.program.eager.recorder import is_eager
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value
 

@@ -9,7 +9,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.execute.eager_engine import EagerEngine
-from ocannl.program.eager.recorder import ENGINE
+from ocannl.program.eager.engine import ENGINE
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,8 @@ from support.tensors import Array
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.execute import eager_engine
-from ocannl.program.eager.recorder import ENGINE, RECORDER
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.recorder import RECORDER
 
 
 def stacked_norms() -> Any:
@@ -251,7 +252,7 @@ class TestAgain:
             w.grad.zero()
             if step % 20 == 19:
                 places = sum(map(len, RECORDER.places.values()))
-                sizes.append((len(RECORDER.known), len(RECORDER.living), places, len(RECORDER.users)))
+                sizes.append((len(RECORDER.operations), len(RECORDER.living), places, len(RECORDER.users)))
         assert sizes[0] == sizes[1] == sizes[2]
 
     @pytest.mark.parametrize("limit", ["MOST_MEMORIES", "MOST_BYTES"])
