@@ -29,6 +29,7 @@ from ocannl.dialects.index.linear import (
     parse_space,
     space_text,
 )
+from ocannl.dialects.ir.errors import at_line
 from ocannl.dialects.ir.op_helpers import (
     OwnOperation,
     UnaryOp,
@@ -254,3 +255,8 @@ class TexprRoutineOp(RoutineOp):
     """A routine: expressions and the code over them, in order."""
 
     name = "texpr.routine"
+
+    def verify_steps(self) -> None:
+        for op in self.walk():
+            if op.dialect_name() != "texpr":
+                raise VerifyException(at_line(op, f"`{op.name}`: a {self.name} has operations of texpr only"))

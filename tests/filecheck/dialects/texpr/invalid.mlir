@@ -206,6 +206,17 @@ texpr.routine @r {
 
 // -----
 
+// A routine has no operations of other dialects, also if nothing reads them.
+texpr.routine @r {
+  %w = assign.node "w" constant : memref<4xf32>
+  %x = texpr.param "x" : !texpr.tensor<4, f32>
+  texpr.backprop %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: a texpr.routine has operations of texpr only
+
+// -----
+
 // Operands are tensors.
 texpr.routine @r {
   %x = arith.constant 1.0 : f32
