@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from support.layering import ROOT
 
+pytest.importorskip("mkdocs")
+
 
 @pytest.mark.exhaustive
 def test_the_site(tmp_path: Path):
