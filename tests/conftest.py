@@ -17,7 +17,7 @@ MOST_YOUNG = 1_000_000
 # Threads that wait for others sleep, and NumPy's products have none.
 BESIDE_OTHERS = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
 CHECKS = [HealthCheck.too_slow]
-settings.register_profile("sampled", max_examples=20, deadline=None, suppress_health_check=CHECKS)
+settings.register_profile("sampled", max_examples=12, deadline=None, suppress_health_check=CHECKS)
 settings.register_profile("exhaustive", deadline=None, suppress_health_check=CHECKS)
 settings.load_profile("sampled")
 

@@ -66,6 +66,7 @@ def test_the_losses_are_those_of_pytorch(name: str, monkeypatch: pytest.MonkeyPa
     assert_same_losses(name)
 
 
+@pytest.mark.exhaustive
 def test_the_losses_of_a_transformer_are_those_of_pytorch():
     assert_same_losses("gpt2_quick")
 
@@ -162,6 +163,7 @@ def test_a_convolution_alone_is_that_of_pytorch(window: str, of: str):
     assert_close(runs.values(), double(module_of(name, "torch"), kernel))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("suffix", ["", "_backward", "_bf16", "_bf16_backward"])
 def test_attention_is_that_of_pytorch(suffix: str):
     name = f"attention_24x3x8{suffix}"
@@ -308,6 +310,7 @@ def test_a_gpu_rounds_operands_where_all_do(allowed: bool):
     assert torch.backends.cudnn.allow_tf32 == torch.backends.cuda.matmul.allow_tf32 == allowed
 
 
+@pytest.mark.exhaustive
 def test_a_worker_goes_on_after_what_it_raises(tmp_path: Path):
     with Worker("numpy", 1, str(tmp_path)) as worker:
         before = worker.process.pid

@@ -28,6 +28,7 @@ def sampled() -> list[Any]:
     return [pytest.param(n, marks=[] if n == "makemore" else pytest.mark.exhaustive) for n in notebooks.LOOK]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sampled())
 def test_they_run(name: str, tmp_path: Path):
     """With small arguments in place of those of the run."""

@@ -64,6 +64,7 @@ def trained(step: Step, ctx: oc.Context) -> Mapping[str, NDArray[Any]]:
     return {"losses": np.array(losses)} | {name: ctx[param] for name, param in oc.params(loss).items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", STEPS)
 @pytest.mark.parametrize("ranks", [2, 3])

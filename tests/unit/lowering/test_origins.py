@@ -49,6 +49,7 @@ def is_read_back(module: ModuleOp) -> None:
 ON_CPU = [pytest.param(name, "cpu", marks=pytest.mark.exhaustive) for name in PROBLEMS]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "target"), [*ON_CPU, ("lenet", "gpu")])
 def test_benchmarked_steps(name: str, target: str):
     check_all_stages(Runs(PROBLEMS[name]()).code, target)

@@ -133,6 +133,7 @@ assign.routine @power {
 }"""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_body_with_an_arena_runs_from_two_places(threads: int):
@@ -226,6 +227,7 @@ def test_a_loop_stops_where_its_flag_is_zero(flag: str, going: str):
     assert (found["x"], found["n"]) == (1, 0)
 
 
+@pytest.mark.exhaustive
 def test_a_body_may_have_many_kernels():
     nodes = "".join(f'%n{k} = assign.node "n{k}" on_device : memref<{k + 1}xf32>\n' for k in range(40))
     body = "".join(f"assign.accum %n{k}[i] add= 1.0 over (i = {k + 1})\n" for k in range(40))

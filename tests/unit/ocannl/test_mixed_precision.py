@@ -55,6 +55,7 @@ class TestMoons:
         for p in params.values():
             assert ctx[p].dtype == ctx[p.grad].dtype == dtype
 
+    @pytest.mark.exhaustive
     @HALVES
     def test_parameters_are_kept_in_f32(self, dtype: Any):
         right, params, ctx = trained_moons(dtype, oc.precision(oc.float32, compute=dtype))

@@ -80,6 +80,7 @@ def all_operators(dtype: Any, backend: str) -> tuple[dict[str, Array], dict[str,
     return found[0], found[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(19)
 @ALL
 @EVERYWHERE

@@ -98,6 +98,7 @@ def test_many_layers_take_no_more_work_than_some(model: str):
     assert some == many
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_folding_changes_nothing(model: str):
@@ -126,6 +127,7 @@ OPTIMIZERS: dict[str, Callable[[], train.Optimizer]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_updates_of_layers_are_folded(optimizer: str):

@@ -80,6 +80,7 @@ def summed(exchanges: list[CollectiveOp]) -> list[str]:
     return [name for op in exchanges if not op.is_wait for name in op.sums if name.startswith("layer")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_layers_that_exchange_something_are_folded(recipe: str) -> None:

@@ -55,6 +55,7 @@ print(len(runs), gc.isenabled())
 """
 
 
+@pytest.mark.exhaustive
 def test_the_collector_rests_while_modules_are_imported():
     run = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True)
     runs, is_enabled = run.stdout.split()

@@ -17,6 +17,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 pytestmark = pytest.mark.skipif(not hasattr(mmap, "PROT_READ"), reason="pages are closed by mprotect")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("side", SIDES)
 def test_kernels_of_odd_sizes(side: str):

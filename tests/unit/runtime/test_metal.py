@@ -105,6 +105,7 @@ def test_what_goes_wrong_in_a_run(device: FakeDevice):
         step.profile()
 
 
+@pytest.mark.exhaustive
 @NEEDS_COMPILER
 @pytest.mark.parametrize(
     ("limits", "message"),

@@ -27,6 +27,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return found
 
 
+@pytest.mark.exhaustive
 def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
     names = [*SIMPLE, "f64", "attention in bf16", "gemm_tn_37x53x71_bf16", "gemm_37x53x71_tf32", "moons"]
     names += ["all numbers of bf16", "scores in bf16"]
@@ -39,6 +40,7 @@ def test_what_is_right(driver: FakeDriver, capsys: pytest.CaptureFixture[str]):
     assert "Fake GPU, sm_80, CUDA 12.8, memory pools" in lines[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", BY_ROLES)
 def test_products_by_roles(name: str, monkeypatch: pytest.MonkeyPatch):

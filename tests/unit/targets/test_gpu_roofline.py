@@ -62,6 +62,7 @@ def test_warpgroups_read_no_fragments():
     assert found["shared memory"] == found["cache"] - size * size * F32 // 2
 
 
+@pytest.mark.exhaustive
 def test_tiles_that_blocks_walk_through(monkeypatch: pytest.MonkeyPatch):
     """A kernel with roles does what others do, in as many rounds; the model knows nothing of waits."""
     name = "gemm_4096x4096x4096_bf16"
@@ -97,6 +98,7 @@ def test_a_mask_halves_the_products_of_attention():
     assert 0.5 < products / whole < 0.65
 
 
+@pytest.mark.exhaustive
 def test_predictions():
     """A kernel of memory takes what its bytes take, and a launch."""
     rows, columns = 8192, 4096

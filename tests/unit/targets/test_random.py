@@ -59,6 +59,7 @@ def check_programs(column: str, small: bool, how: settings) -> None:
     how(given(programs(), st.sets(st.integers(0, 9), max_size=3))(one))()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(7)
 @EVERYWHERE
 @SPECS

@@ -68,6 +68,7 @@ def step() -> oc.Routine:
     return trained()[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("target", "system"), MACHINES)
 def test_objects_have_the_format_of_their_system(target: str, system: Any, step: oc.Routine, tmp_path: Path):
@@ -142,6 +143,7 @@ def operators() -> oc.Routine:
     return oc.Context.cpu(1).compile(all_operators(), name="step")
 
 
+@pytest.mark.exhaustive
 @NEEDS_OBJDUMP
 @pytest.mark.sampled(13)
 @pytest.mark.parametrize(("target", "system"), PLACES)

@@ -98,6 +98,7 @@ def test_contractions(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
     assert ("const threadgroup float4" in text) == (tile == (64,))
 
 
+@pytest.mark.exhaustive
 @NEEDS_COMPILER
 def test_rows_and_columns():
     texts: list[str] = []
@@ -243,6 +244,7 @@ def test_names():
     assert {name: names[name] for name in wanted} == wanted
 
 
+@pytest.mark.exhaustive
 @NEEDS_COMPILER
 @pytest.mark.parametrize("count", [31, 32, 100])
 def test_many_nodes(count: int):
@@ -251,6 +253,7 @@ def test_many_nodes(count: int):
     assert ("constant f0_sum_nodes &nodes [[buffer(0)]]" in text) == (count > 31)
 
 
+@pytest.mark.exhaustive
 def test_too_many_nodes():
     with pytest.raises(OcannlError, match="it uses 513 nodes and 0 static indices; Metal takes 512"):
         to_metal(lowered(many_nodes(513)))
@@ -287,6 +290,7 @@ loops.func @f {{
         to_metal(lowered(text))
 
 
+@pytest.mark.exhaustive
 @NEEDS_COMPILER
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("element", ["i32", "i64"])

@@ -80,6 +80,7 @@ def test_as_on_a_cpu(case: str, features: int, monkeypatch: pytest.MonkeyPatch):
     assert all(bytes < scores for bytes in local_bytes(step))
 
 
+@pytest.mark.exhaustive
 def test_as_ptx(monkeypatch: pytest.MonkeyPatch):
     """Without bank conflicts."""
     monkeypatch.setattr(attention, "FEATURES", 32)
@@ -91,6 +92,7 @@ def test_as_ptx(monkeypatch: pytest.MonkeyPatch):
     assert not driver.counts.conflicts(looped=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -222,6 +224,7 @@ def test_tensor_cores_spill_nothing(arch: str):
     assert all(found.spilled == 0 for found in kernel_resources(lowered_bf16(256, 64), arch))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("features", "products"), [(16, 12), (64, 14)])
 def test_tf32(features: int, products: int, monkeypatch: pytest.MonkeyPatch):

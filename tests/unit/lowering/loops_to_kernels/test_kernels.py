@@ -218,6 +218,7 @@ loops.func @scatter {
 """)
         assert ForOp in operations(module)
 
+    @pytest.mark.exhaustive
     @pytest.mark.sampled(3)
     @pytest.mark.parametrize("stride", [1, 2, 3])
     def test_windows_that_overlap(self, stride: int):

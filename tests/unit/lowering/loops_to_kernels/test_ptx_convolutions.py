@@ -36,6 +36,7 @@ def check(images: Images, tf32: bool, arch: str, apart: bool = False) -> tuple[M
     return module, counts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("element", "tf32", "arch"), KINDS)
 @pytest.mark.parametrize("stride", [1, 2])
@@ -62,6 +63,7 @@ def test_odd_sizes(element: str, tf32: bool, arch: str):
     np.testing.assert_allclose(found["y"], images.expected(found, tf32), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(13)
 @pytest.mark.parametrize(("element", "tf32", "arch"), KINDS)
 @pytest.mark.parametrize("images", [Images(3, (7, 5), 64, 64), Images(5, (6, 6), 72, 40, (2, 3), 2)], ids=str)

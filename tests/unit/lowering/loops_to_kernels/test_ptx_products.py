@@ -56,6 +56,7 @@ def test_tensor_cores(x: str, w: str, element: str, tiles: WarpTiles, monkeypatc
     check_costs(multiply(sizes, element, x, w)[1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("tile", [16, 32, 64, 128])
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
@@ -95,6 +96,7 @@ def test_odd_sizes(element: str, tf32: bool):
     multiply((37, 53, 70), element, "b, i", "o, i", tf32)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("element", "tf32"), [("f32", False), ("f32", True), ("bf16", True), ("f64", True)])
 def test_warps_do_not_need_each_other_between_barriers(element: str, tf32: bool):

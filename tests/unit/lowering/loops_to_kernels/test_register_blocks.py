@@ -147,6 +147,7 @@ def test_layer():
         np.testing.assert_allclose(left, right, rtol=0, atol=6e-2 * np.abs(right).max())
 
 
+@pytest.mark.exhaustive
 def test_scores_of_16_bits_are_not_rounded():
     """Large ones in bf16 would have errors of a sixteenth, which exponentials pass on."""
     q, k, v = (numbers(1, LENGTH, 1, FEATURES, seed=seed).astype(ml_dtypes.bfloat16) for seed in range(3))
@@ -181,6 +182,7 @@ def test_results_that_other_blocks_still_read_over():
         assert sum(isinstance(op, LaunchOp) for op in module.walk()) == launches
 
 
+@pytest.mark.exhaustive
 def test_wide_heads_have_room_in_shared_memory(monkeypatch: pytest.MonkeyPatch):
     """Where tiles of 128 features are too large, blocks have scores in shared memory."""
     monkeypatch.setitem(globals(), "FEATURES", 128)
@@ -188,6 +190,7 @@ def test_wide_heads_have_room_in_shared_memory(monkeypatch: pytest.MonkeyPatch):
     assert "sm_80" in step.ptx("sm_80")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(13)
 @pytest.mark.parametrize("case", CASES)
 def test_masks_and_groups_of_heads(case: str):

@@ -85,6 +85,7 @@ def test_one_tile_a_block(only: Any):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_an_emulation(only: Any):
     """A copy begins as early as it may where accesses are checked, else as late as it may."""
     only(SMALL)
@@ -100,6 +101,7 @@ def moved(op: AwaitOp | ReleaseOp, by: int) -> None:
     op.properties["number"] = MapAttr((op.stage + Linear((), by),))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wrong", ["early", "in flight"])
 def test_what_an_emulation_finds(wrong: str, only: Any):
     """The verifier refuses these, too."""
@@ -119,6 +121,7 @@ def test_what_an_emulation_finds(wrong: str, only: Any):
         run_compiled(module, found, {}, emulation=Emulation(check=True))
 
 
+@pytest.mark.exhaustive
 def test_what_the_interpreter_finds(only: Any):
     """Copies into stages that products still read."""
     only(SMALL)
@@ -171,6 +174,7 @@ loops.func @most {
 """
 
 
+@pytest.mark.exhaustive
 def test_threads_read_stages():
     """They fence what they have read, and combine at a barrier of the consumers."""
     x = np.random.default_rng(6).standard_normal((4, 320, 32)).astype(np.float32)

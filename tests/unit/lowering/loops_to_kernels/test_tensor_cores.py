@@ -236,6 +236,7 @@ def test_no_bank_conflicts(tiles: WarpTiles, element: str, monkeypatch: pytest.M
 OTHER_SIZES = [pytest.param(size, marks=pytest.mark.exhaustive) for size in (256, 1024)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @NEEDS_PTXAS
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
@@ -249,6 +250,7 @@ def test_nothing_is_spilled(size: int, w: str, element: str, arch: str):
     assert found.registers <= 255
 
 
+@pytest.mark.exhaustive
 @NEEDS_PTXAS
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
@@ -276,6 +278,7 @@ loops.func @windows {{
     assert found.registers <= 168
 
 
+@pytest.mark.exhaustive
 @NEEDS_PTXAS
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_nothing_is_spilled_at_the_edges_of_a_small_tile(arch: str):
@@ -293,6 +296,7 @@ def test_instructions_of_a_large_tile():
     assert ".extern .shared .align 16 .b8 product_y_shared0[];" in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("w", ["o, i", "i, o"])
 def test_registers_of_fragments_are_neighbours(w: str):
     """A product takes what one load of matrices gives, in its order, so the registers are not moved."""
@@ -327,6 +331,7 @@ def test_not_on_metal():
         to_metal(lowered(product((64, 64, 64), "f32")))
 
 
+@pytest.mark.exhaustive
 def test_a_step_is_close_to_exact():
     """A training step with all products in TF32."""
     rng = np.random.default_rng(0)

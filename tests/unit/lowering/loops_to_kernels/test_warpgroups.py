@@ -97,6 +97,7 @@ def test_other_ways_to_multiply_8_bits(element: str):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_other_ways_to_round(only: Any):
     """Where threads read them, the products round."""
     only(WARPGROUP_TILES[-1])
@@ -188,6 +189,7 @@ def test_rows_that_are_longer_than_numbers(x: str, w: str, only: Any):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_one_operand_in_bulk(only: Any):
     """The rows of the other one are not aligned: groups have copies of both kinds."""
     only(WARPGROUP_TILES[-1])
@@ -274,6 +276,7 @@ def test_batches(only: Any):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
 def test_other_ways_to_run_it(x: str, w: str, only: Any):
@@ -287,6 +290,7 @@ def test_other_ways_to_run_it(x: str, w: str, only: Any):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 @NEEDS_PTXAS
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("element", "w"), [("bf16", "o, i"), ("bf16", "i, o"), ("f8E4M3FN", "o, i")])
@@ -316,6 +320,7 @@ def test_instructions_of_a_large_tile():
     assert ".extern .shared .align 1024 .b8 product_y_shared0[];" in text
 
 
+@pytest.mark.exhaustive
 def test_what_stays_for_warps():
     """Short sums and small results have tiles of warps; so have numbers of 32 bits, neither operand of which
     is in rows along the reduction, or aligned. Numbers of 8 bits are for threads then.
@@ -374,6 +379,7 @@ def losses(ctx: oc.Context) -> list[float]:
     return [step() or float(ctx[loss]) for _ in range(3)]
 
 
+@pytest.mark.exhaustive
 def test_steps(monkeypatch: pytest.MonkeyPatch, only: Any):
     only(WARPGROUP_TILES[-1])
     expected = losses(oc.Context.cpu())

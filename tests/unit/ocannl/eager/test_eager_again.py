@@ -217,6 +217,7 @@ class TestAgain:
         assert value() is None
         assert held.numpy().tolist() == [2.0, 4.0]
 
+    @pytest.mark.exhaustive
     @pytest.mark.sampled(3)
     @pytest.mark.parametrize("is_trained", [False, True])
     def test_an_expression_that_goes_on(self, is_trained: bool, compiled: list[str]):
@@ -233,6 +234,7 @@ class TestAgain:
                 compiled.clear()
         assert compiled == []
 
+    @pytest.mark.exhaustive
     def test_a_long_expression_keeps_its_gradient(self):
         w = oc.param("w", np.array([1.0]))
         value = w
@@ -327,6 +329,7 @@ SEVERAL_OPERATIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.exhaustive
 def test_several_operations_of_a_value_are_found_at_once(monkeypatch: pytest.MonkeyPatch):
     """As one, and those of other settings are others."""
     x = oc.data(np.random.default_rng(1).normal(size=(4, 6)))
@@ -364,6 +367,7 @@ REMEMBERED: dict[str, Callable[[oc.Tensor], oc.Tensor]] = {
 }
 
 
+@pytest.mark.exhaustive
 def test_pure_functions_are_found_at_once(monkeypatch: pytest.MonkeyPatch):
     """By their tensors and settings, with the values of a program that is compiled as a whole."""
     x = oc.data(np.random.default_rng(1).normal(size=(4, 6)), axes="bo")

@@ -156,6 +156,7 @@ class TestNumbers:
                 compiled.clear()
         assert compiled == []
 
+    @pytest.mark.exhaustive
     def test_options_of_blocks(self, compiled: list[str]):
         array = np.random.default_rng(0).normal(size=(3, 4))
         losses: list[Any] = [

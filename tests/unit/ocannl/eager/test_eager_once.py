@@ -88,6 +88,7 @@ LATER = [sum_of_an_open_parameter, mean_of_a_layer, metric_of_a_layer, hidden_va
 """Programs that reduce what has no known shape the first time: parameters get theirs when they get values."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_line_that_is_run_again_compiles_nothing(program: Any, compiled: list[str]):
     step = program(oc.data(X, axes="bo"), oc.data(IDS, axes="b"))

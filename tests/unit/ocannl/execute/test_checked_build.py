@@ -122,6 +122,7 @@ def images(x: oc.Tensor) -> oc.Tensor:
     return nn.batch_norm2d()(nn.conv2d(out_channels=5)(nn.max_pool2d()(x)), train_step=oc.index("n"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("model", "shape"),

@@ -65,6 +65,7 @@ def train_lenet(ctx: oc.Context) -> tuple[Array, list[Array]]:
     return losses, [ctx[p] for p in oc.params(loss).values()]
 
 
+@pytest.mark.exhaustive
 def test_lenet_trains_alike(driver: FakeDriver):
     (wanted, parameters), (found, others) = train_lenet(oc.Context.cpu()), train_lenet(oc.Context.cuda())
     close(found, wanted, 2e-5, "losses")

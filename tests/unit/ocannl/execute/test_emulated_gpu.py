@@ -59,6 +59,7 @@ def test_moons_train_alike():
     assert not np.all(found[0] == found[-8])
 
 
+@pytest.mark.exhaustive
 def test_a_decoder_trains_alike():
     wanted = train_decoder(oc.Context.cpu())
     found = train_decoder(checked())

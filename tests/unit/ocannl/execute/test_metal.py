@@ -26,6 +26,7 @@ def device() -> Iterator[FakeDevice]:
         yield found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_operators_at_special_values():
     found = operators.all_operators(np.float32, "metal")

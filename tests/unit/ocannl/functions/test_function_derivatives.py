@@ -206,6 +206,7 @@ def nested(again: Callable[[Function], Function], x: oc.Tensor) -> oc.Tensor:
     return oc.scan(cell, 0.1, x)[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("wrt", ["data", "parameter"])
 def test_a_checkpoint_has_the_same_second_derivatives(wrt: str):

@@ -54,6 +54,7 @@ def test_a_last_partial_batch_shares_the_signature():
     assert [str(signature) for signature in apply.signatures()] == ["x: float64[*16, 2]"]
 
 
+@pytest.mark.exhaustive
 def test_training_is_that_of_real_rows():
     """Losses, metrics, batch statistics, gradients and updates are those without padding."""
 

@@ -35,6 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory):
     ]
 
 
+@pytest.mark.exhaustive
 def test_speculative_decoding_writes_the_best_ids(models: Any):
     large, small = models
     found = speculate(large, small, IDS, 12, ahead=3)

@@ -70,6 +70,7 @@ def test_a_sequence_ends_with_a_stop_and_the_others_go_on(model: Any, best: Any)
     assert oc.generate(model, IDS[0], max_new=12, temperature=0, stop=[end]).size == first + 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("cache", [True, False])
 def test_sequences_of_a_list_end_by_themselves(model: Any, cache: bool):
     prompts = [IDS[0, :3], IDS[1]]
@@ -141,6 +142,7 @@ def test_ids_are_chosen_by_their_chances(temperature: float):
     np.testing.assert_allclose(np.bincount(found, minlength=5) / 4000, wanted / wanted.sum(), atol=0.03)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("top_k", "top_p", "allowed"),
@@ -162,6 +164,7 @@ def test_only_parts_of_the_best_chance_are_chosen(min_p: float, allowed: list[in
     assert sorted(set(found.tolist())) == allowed
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("low", [-np.inf, -1e30])
 @pytest.mark.parametrize("above", [0, -5e9, 1e6])
@@ -175,6 +178,7 @@ def test_what_is_impossible_does_not_count(both: Any, low: float, above: float):
         np.testing.assert_allclose(np.bincount(found, minlength=8)[[1, 3]] / 4000, 0.5, atol=0.03)
 
 
+@pytest.mark.exhaustive
 def test_the_best_k_beside_what_is_impossible(both: Any):
     scores = np.append(SCORES, -np.inf).astype(np.float32)
     found = np.bincount(both(np.tile(scores, (4000, 1)), 7, 3, 1.0), minlength=6)
@@ -190,6 +194,7 @@ def both():
     return draw
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("how", [{"temperature": 0}, {"top_k": 1}, {"top_p": 1e-9, "cache": False}])
 @pytest.mark.parametrize("score", [np.nan, -np.inf])
@@ -208,6 +213,7 @@ def test_scores_of_which_none_can_be_chosen(model: Any, best: Any, how: Any, sco
         np.testing.assert_array_equal(found, best[:1, : 6 + new])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("top_k", [1, 7, 499])
 def test_neighbouring_scores_are_told_apart(both: Any, top_k: int):
     scores = np.tile(RNG.normal(size=500).astype(np.float32), (200, 1))
@@ -264,6 +270,7 @@ def test_lengths_by_turns_compile_nothing(monkeypatch: pytest.MonkeyPatch):
     assert counts[0] < counts[1] == counts[-1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("page_size", [1, 3])
 def test_a_cache_in_pages_writes_the_same_ids(model: Any, best: Any, page_size: int):
@@ -277,6 +284,7 @@ def test_a_cache_in_pages_writes_the_same_ids(model: Any, best: Any, page_size: 
     assert sorted(cache.free) == [*range(1, 37)]
 
 
+@pytest.mark.exhaustive
 def test_equal_beginnings_share_pages(model: Any):
     rows = np.stack([IDS[0], IDS[0]])
     rows[1, 5] = (rows[0, 5] + 1) % 31

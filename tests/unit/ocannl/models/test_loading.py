@@ -79,6 +79,7 @@ def test_a_gpt2_is_what_it_is_in_numpy(tmp_path: Path):
     np.testing.assert_allclose(scores_of(folder, dtype=np.float64), gpt2_in_numpy(IDS), rtol=1e-9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("activations", [None, "float32"])

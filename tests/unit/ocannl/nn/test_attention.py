@@ -35,6 +35,7 @@ def test_a_causal_mask():
     assert mask.shape == "5|5->"
 
 
+@pytest.mark.exhaustive
 def test_an_activation_of_ones_own():
     case = Case(
         nn.decoder_only(1, HEADS, D_K, D_V, 7, activation=nn.silu),
@@ -123,6 +124,7 @@ def test_no_shape_but_the_sizes_of_layers_is_given():
     }
 
 
+@pytest.mark.exhaustive
 def test_a_decoder_learns_to_count():
     """The next number, from sequences of numbers that count up from anywhere."""
     starts = np.random.default_rng(0).integers(0, 8, (4, 8, 1))

@@ -69,6 +69,7 @@ def test_a_step_that_does_not_count_warns():
         drop(ones(3), 3)
 
 
+@pytest.mark.exhaustive
 def test_what_recurrent_layers_give_to_each_other_is_dropped():
     """All of it here, but nothing of the last layer."""
     x = oc.data(np.random.default_rng(1).normal(size=(2, 3, 4)))
@@ -129,6 +130,7 @@ def test_only_the_mask_is_in_memory():
     assert '"dropout" virtual' in text
 
 
+@pytest.mark.exhaustive
 def test_a_perceptron_with_dropout_learns():
     rng = np.random.default_rng(3)
     inputs = rng.normal(size=(256, 4)).astype(np.float32)

@@ -103,6 +103,7 @@ def test_a_cache_is_along_an_axis_of_batch():
         step(X[0, 0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("window", "at_once"), [(3, 2), (5, 4), (7, 2)])
 @pytest.mark.parametrize("shorter", [None, 6])

@@ -71,6 +71,7 @@ BLOCKS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_weights_of_products_are_adapted(name: str):

@@ -94,6 +94,7 @@ def test_tokens_of_one_axis_move_as_groups(ranks: int, groups: int):
     assert {each.kind for each in plan.collectives} == {"all_to_all", "all_reduce"}
 
 
+@pytest.mark.exhaustive
 def test_weights_that_are_placed_later_stay_where_they_are():
     """All tokens are whole on each rank, and only results are added."""
 
@@ -121,6 +122,7 @@ def test_weights_that_are_placed_later_stay_where_they_are():
     np.testing.assert_allclose(results[1], results[0], rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_engines_send_what_is_planned():
     mesh = oc.Mesh({"data": 4}, engine="threads", timeout=30)
     made = mixture(num_experts=5, capacity_factor=1.0)

@@ -16,6 +16,7 @@ def attention(**how: Any):
     return nn.multi_head_attention(num_heads=4, num_kv_heads=2, d_k=4, d_v=6, out_dim=8, **how)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("page_size", [1, 3, 4])
 def test_positions_in_turn_are_those_at_once(page_size: int):

@@ -56,6 +56,7 @@ def values(name: str, mesh: oc.Mesh | None, **settings: Any) -> dict[str, NDArra
     return {"loss": ctx[loss]} | {label: ctx[p.grad] for label, p in oc.params(loss).items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_positions_in_parts_give_what_one_device_gives(name: str):

@@ -13,6 +13,7 @@ import ocannl as oc
 from ocannl import nn, train
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @check_all(CASES)
 def test_against_numpy(case: Case):
@@ -68,6 +69,7 @@ def test_a_deep_stack_takes_its_channels_from_the_stem():
     assert found["linear.w"] == "4->3"
 
 
+@pytest.mark.exhaustive
 def test_a_trained_stack_is_used_with_its_running_statistics():
     rng = np.random.default_rng(3)
     classes = np.arange(12) % 3

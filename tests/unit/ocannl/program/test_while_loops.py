@@ -44,6 +44,7 @@ def test_derivatives_go_through_the_iterations_that_ran() -> None:
     np.testing.assert_allclose(values[4], 0.5 / np.sqrt(A), rtol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_nothing_comes_of_iterations_that_did_not_run() -> None:
     """Zeros are saved of them, where slopes of `log` and `sqrt` are infinite."""
     a, v = oc.param("a", A), oc.data(np.array([1.0, 2.0, -1.0]))

@@ -80,6 +80,7 @@ def test_c_has_the_same_bits(tmp_path: Path):
     assert run_main(tmp_path, str(CC)) == losses()
 
 
+@pytest.mark.exhaustive
 @NEEDS_CC
 @pytest.mark.parametrize("options", [["-O1"], ["-O3", "-march=native", "-fopenmp"]], ids=str)
 def test_the_text_of_c_is_equal_to_rounding(options: list[str], tmp_path: Path):
@@ -180,6 +181,7 @@ def test_a_wheel_has_a_version(tmp_path: Path):
             oc.export(step, tmp_path, version=wrong)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.exhaustive
 @NEEDS_CC
 def test_equal_programs_have_equal_wheels(tmp_path: Path):
     step, _ = trained()
@@ -239,6 +241,7 @@ class TestErrors:
         with pytest.raises(oc.DeviceError, match="is not linked here"):
             oc.export(step, tmp_path / "step.so", target="wasm32")
 
+    @pytest.mark.exhaustive
     def test_arguments(self, tmp_path: Path):
         step, _ = trained()
         wrong: Any = "inside"

@@ -150,6 +150,7 @@ class TestCommandLine:
             assert moons(stage).strip() in done.out
         assert "IR after infer-shapes" in done.out
 
+    @pytest.mark.exhaustive
     def test_split_input(self, opt: Opt):
         one, two = moons("texpr"), "builtin.module {\n}\n"
         done = opt(f"{one}// -----\n{two}", "--split-input-file", "-p", "cpu")
@@ -226,6 +227,7 @@ class TestOptionsAndOutput:
         assert line.startswith("error: ")
         assert told in line
 
+    @pytest.mark.exhaustive
     @pytest.mark.sampled(3)
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
     @pytest.mark.parametrize(

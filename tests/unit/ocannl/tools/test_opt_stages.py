@@ -26,6 +26,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out == moons("loops")
 
+    @pytest.mark.exhaustive
     @pytest.mark.sampled(7)
     @pytest.mark.parametrize("stage", ["assign", "texpr", "infer-shapes", "fuse", "loops"])
     def test_the_same_llvm(self, stage: str, opt: Opt):
@@ -33,12 +34,14 @@ class TestStages:
         done = opt(moons(stage), *(["-p", ",".join(rest)] if rest else []), "-t", "llvm")
         assert (done.code, done.out) == (0, moons("llvm"))
 
+    @pytest.mark.exhaustive
     def test_what_python_compiles(self, opt: Opt):
         assert opt(moons("texpr"), "-p", "cpu").out == moons("loops")
         llvm = opt(moons("texpr"), "-p", "cpu", "-t", "llvm").out
         assert llvm == moons("llvm")
         assert "define" in llvm
 
+    @pytest.mark.exhaustive
     @pytest.mark.sampled(9)
     @pytest.mark.parametrize("name", PASSES)
     def test_one_pass_at_a_time(self, name: str, opt: Opt):

@@ -40,6 +40,7 @@ class Run:
         return train.fit(self.step, train.batches((X, Y), size=20), epochs=3, log=logs)
 
 
+@pytest.mark.exhaustive
 def test_a_page(tmp_path: Path):
     path, during = tmp_path / "run.html", list[str]()
 

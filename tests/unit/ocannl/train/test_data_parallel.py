@@ -144,6 +144,7 @@ def test_a_model_of_each_part_is_an_error() -> None:
         )
 
 
+@pytest.mark.exhaustive
 def test_its_state_is_what_goes_on(tmp_path: Path) -> None:
     """No gradients, which are zeroed first, but the statistics of norms, which a step updates."""
     rng = np.random.default_rng(1)

@@ -70,6 +70,7 @@ def test_every_line_has_its_way_up_to_python(code: Callable[[], oc.Code]):
     assert {files[file] for _, file, _ in origins} == {HERE}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", [dense, layers, convolutions])
 @pytest.mark.parametrize("target", [DEFAULT_TARGET, processor("apple-m2")], ids=["here", "macOS"])

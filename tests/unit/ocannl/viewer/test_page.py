@@ -88,6 +88,7 @@ def test_reasons_are_those_that_a_routine_gives(viewed: tuple[oc.Routine, dict[s
     assert [re.findall("tile, (.*): about", text)[0] for text in told] == [name for name, *_ in nest["tiles"]]
 
 
+@pytest.mark.exhaustive
 def test_proofs_are_those_that_a_tensor_gives(tmp_path: Path):
     x = oc.data(np.ones((64, 3), np.float32), label="x")
     y = (nn.mlp(hid_dims=[40], out_dim=1)(x) ** 2).sum().named("y")
@@ -118,6 +119,7 @@ def tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return oc.forward(loss).view(tmp_path_factory.mktemp("tied") / "step.html")
 
 
+@pytest.mark.exhaustive
 def test_the_graph_has_a_loss_beside_blocks_and_masks_where_they_are_first_used(tied: Path):
     graph = data_of(tied)["graph"]
     of = {node["name"]: node for node in graph}
@@ -211,6 +213,7 @@ def test_a_model_of_12_layers_is_a_small_page(tmp_path: Path):
     assert path.stat().st_size < 5e6
 
 
+@pytest.mark.exhaustive
 def test_looking_changes_nothing(tmp_path: Path):
     step = compiled()
     before = step.ir("llvm"), repr(step)

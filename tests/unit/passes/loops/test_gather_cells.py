@@ -103,6 +103,7 @@ def test_sums_are_the_same(axes: list[Axis], term: str, margin: int, channels: i
         assert {nest.label.data for nest in nests(func)} == {"y"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("layer", ["depthwise", "by 2", "max_pool", "avg_pool"])
 def test_gradients_of_layers_are_the_same(layer: str):
     """Each cell has the sum that a few positions add to it, with zeros, borders and channels of any kind."""

@@ -143,6 +143,7 @@ def test_gathers_and_scatters_keep_values(text: str):
     check(text, *PIPELINE)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=4, deadline=None)
 @given(text=repeating_programs())
 def test_passes_beside_loops_keep_values(text: str):
@@ -210,6 +211,7 @@ class RecomputeEverythingPass(ModulePass):
             RematerializePass(l2_bytes=0, last_level_bytes=0).apply(ctx, op)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=EXAMPLES // 4)
 @given(text=loop_programs() | row_programs())
 def test_what_is_computed_again_keeps_values(text: str):

@@ -80,6 +80,7 @@ def test_values_and_gradients_are_kept(case: str, kernels: bool):
     assert all(byte_size(node) < scores for node in nodes(after) if node.mode.data == "local")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernels", [False, True])
 @pytest.mark.parametrize("compute", [oc.float32, oc.bfloat16])
@@ -105,6 +106,7 @@ def test_gradients_of_what_is_made_of_rounded_results(compute: oc.DType, kernels
     compare(found, expected, 1e-5 if compute is oc.float32 else 2e-2)
 
 
+@pytest.mark.exhaustive
 def test_exponentials_of_products_of_16_bits_may_be_approximated():
     """In kernels; elsewhere, and where queries and keys are f32, they are expanded."""
     leaves = [oc.data(numbers(1, 256, 2, 16, seed=1).astype(oc.bfloat16), axes="bboo") for _ in "qkv"]
@@ -116,6 +118,7 @@ def test_exponentials_of_products_of_16_bits_may_be_approximated():
         assert text.count("math.exp2 ") == len(re.findall("math.exp2 .* fastmath<afn>", text)) == count
 
 
+@pytest.mark.exhaustive
 def test_keys_that_no_row_of_a_block_sees_are_left_out():
     attend, _ = CASES["causal"]
     assert [str(bound) for group in groups(text_before(step_of(attend))) for bound in group.bounds] == [
@@ -179,6 +182,7 @@ def reference(q: Array, k: Array, v: Array, g: Array) -> tuple[Array, ...]:
     return y, of_scores @ k, of_scores.T @ q, weights.T @ g
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_long_causal_attention_runs(threads: int, monkeypatch: pytest.MonkeyPatch):

@@ -57,6 +57,7 @@ def check(ctx: oc.Context, element: str) -> oc.Routine:
     return step
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("element", ROUNDING)
 def test_emulated(element: str):
@@ -85,6 +86,7 @@ def test_as_ptx(monkeypatch: pytest.MonkeyPatch):
     assert not driver.counts.conflicts(looped=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
 def test_what_the_assembler_says():
     ctx = oc.Context.emulated_gpu()

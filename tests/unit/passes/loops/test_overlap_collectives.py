@@ -54,6 +54,7 @@ def test_bits_are_those_without(program: Program, monkeypatch: pytest.MonkeyPatc
         assert value.tobytes() == overlapped[name].tobytes(), name
 
 
+@pytest.mark.exhaustive
 def test_a_trace_has_kernels_between_start_and_wait(tmp_path: Path) -> None:
     """In the backward step of a decoder: during both parts of most large sums, that of the last gradients
     among those that are not.

@@ -61,6 +61,7 @@ def stack(layers: int) -> oc.Routine:
     return oc.Context.cpu().compile(code, name="step")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("folder")
 def test_more_equal_layers_are_as_many_stored_nests_and_functions():
     counts: list[tuple[int, int]] = []

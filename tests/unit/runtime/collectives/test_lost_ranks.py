@@ -79,6 +79,7 @@ def test_a_rank_that_waits_for_a_lost_one_is_not_lost():
     assert told == [f"a.py:{k}: rank 1 did not come to this collective within 2 s" for k in (1, 2)]
 
 
+@pytest.mark.exhaustive
 def test_ranks_at_different_collectives_say_where_they_are():
     ranks = Ranks(2, 2.0)
     first, second = (lambda k=k: ranks.exchange(k, (0, 1), f"{k}.py:7", 8 + k) for k in range(2))

@@ -204,6 +204,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.exhaustive
 @needs_runtime
 def test_fewer_threads_than_asked_for_do_all():
     limit = """

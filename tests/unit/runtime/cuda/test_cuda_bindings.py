@@ -78,6 +78,7 @@ def lines(library: Path) -> list[str]:
     return run(library)
 
 
+@pytest.mark.exhaustive
 def test_the_real_module_calls_the_driver(lines: list[str]):
     assert lines[0] == "<context cuda: C GPU> sm_80"
     assert "launches of graphs: 29" in lines

@@ -79,6 +79,7 @@ def test_gpus_give_what_one_device_gives(
     assert nccl.messages()
 
 
+@pytest.mark.exhaustive
 def test_two_axes(nccl: FakeNccl) -> None:
     shard = {"batch": "data", "output": "model"}
     same(perceptron(gpus(data=2, model=2), shard), perceptron(oc.Context.cpu(1), None))

@@ -73,6 +73,7 @@ loops.func @f {{
         ptx_text(lowered(text))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
@@ -96,6 +97,7 @@ def check_kernels(text: str, arch: str) -> list[Resources]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
@@ -108,6 +110,7 @@ def test_contractions_fit_into_registers(sizes: tuple[int, int, int], w: str, ar
     assert found.shared > 0
 
 
+@pytest.mark.exhaustive
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @pytest.mark.parametrize("element", ["f32", "f64"])
@@ -134,6 +137,7 @@ loops.func @gradient {{
     )
 
 
+@pytest.mark.exhaustive
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 def test_large_contractions_in_double_precision(arch: str):
@@ -165,6 +169,7 @@ SMALL = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(9)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR

@@ -277,6 +277,7 @@ print(ctx, float(ctx[loss]) < 1.7)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @needs_compiler
 @pytest.mark.parametrize("platform", LIBRARIES)

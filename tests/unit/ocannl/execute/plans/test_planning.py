@@ -54,6 +54,7 @@ def test_tensor_parallel_layers_have_two_sums_in_each_direction(ranks: int) -> N
     assert plan.sent == 4 * LAYERS * numbers
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_positions_in_parts_between_layers_send_as_much(ranks: int) -> None:
@@ -71,6 +72,7 @@ def test_positions_in_parts_between_layers_send_as_much(ranks: int) -> None:
     assert (others.kind, others.bytes) == ("all_reduce", 4 * 5 * WIDTH * LAYERS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("row", ["input", "output"])
@@ -109,6 +111,7 @@ def test_moments_in_parts_send_what_data_parallel_training_sends(is_whole: bool)
     assert plan.sent == pytest.approx((1.5 if is_whole else 1) * alone.sent, rel=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_two_axes_of_a_mesh_have_collectives_of_their_own() -> None:
     plan = oc.plan(transformer(batch=True, heads=True).step, oc.Mesh({"data": 2, "model": 2}))
     own = [each for each in plan.collectives if each.axis == "model"]
@@ -125,6 +128,7 @@ PROGRAMS: list[tuple[str, Callable[[], Trained]]] = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("ranks", [4, 2])
 @pytest.mark.parametrize(("axis", "program"), PROGRAMS)
@@ -173,6 +177,7 @@ def test_kinds_of_memory() -> None:
     assert whole.others == divided.others == 4 + 8  # the loss, and a counter
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_allocated() -> None:
     """Four thousand ranks, and a weight of 4 TB."""
     x = oc.data(np.broadcast_to(np.float32(1), (2**20,)), label="x", axes="o")
@@ -191,6 +196,7 @@ def test_a_plan_of_one_rank_has_no_collectives() -> None:
     assert plan.seconds == plan.compute_seconds
 
 
+@pytest.mark.exhaustive
 def test_time_is_that_of_operations_or_of_bytes() -> None:
     """Each step takes the longer of both, collectives come on top."""
     step, mesh = perceptron().step, oc.Mesh({"data": 8})
@@ -209,6 +215,7 @@ def test_time_is_that_of_operations_or_of_bytes() -> None:
     assert usual.compute_seconds > oc.plan(step, mesh, endless).compute_seconds
 
 
+@pytest.mark.exhaustive
 def test_trees_are_faster_for_few_bytes_and_many_ranks() -> None:
     plan = oc.plan(perceptron().step, oc.Mesh({"data": 4096}), MACHINE)
     scalar = next(each for each in plan.collectives if each.bytes == 4)

@@ -41,6 +41,7 @@ def test_each_stage_has_its_parameters_moments_and_gradients():
         assert own.moments == whole.memory.moments
 
 
+@pytest.mark.exhaustive
 def test_values_for_gradients_are_of_no_more_microbatches_than_there_are_stages():
     few, many = plan_of(2, 8, rows=64), plan_of(2, 16, rows=64)
     for a, b in zip(few.stage_memory, many.stage_memory, strict=True):

@@ -97,6 +97,7 @@ def test_iterations_that_did_not_run_are_zero():
     np.testing.assert_array_equal(step.trace["next at t"], [401, 0, 0, 0, 0, 0])
 
 
+@pytest.mark.exhaustive
 def test_a_training_step_of_a_recurrent_network():
     """Loops in both directions have the same values on two backends, and leave memory as a plain run does."""
     xs = oc.data(np.random.default_rng(0).normal(size=(4, 5, 3)), axes="bbo", label="xs")

@@ -168,6 +168,7 @@ def test_what_is_to_be_in_memory_may_be_inside_a_loop(rng: np.random.Generator, 
     agree([ends(oc.materialize)], [ends(lambda t: t)])
 
 
+@pytest.mark.exhaustive
 def test_scans_in_scans(rng: np.random.Generator) -> None:
     p = parameters(rng, **SHAPES)
     x = oc.data(rng.normal(size=(B, 2, 3, N)), label="x")
@@ -401,6 +402,7 @@ def test_what_a_scan_captures_is_trained() -> None:
     assert oc.params(oc.stop_gradient(ys.sum()), trained=True).keys() == set()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("length", "every", "reverse"), [(7, 3, False), (7, 2, True), (6, 3, False)])
 def test_checkpoints_change_no_gradients(

@@ -94,6 +94,7 @@ def test_the_greatest():
         oc.topk(x, 7)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [0, 6, 40])
 def test_none_are_found(size: int):
     x = oc.data(np.ones((3, size), np.float32), label="x")
@@ -225,6 +226,7 @@ def last_attained(a: Array, axis: int, extreme: Array) -> Array:
     return np.maximum.accumulate(np.where((a == extreme) | np.isnan(a), numbers, 0), axis)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["cummax", "cummin"])
 def test_positions_of_running_extremes(name: str):
     function, reference = FUNCTIONS[name]
@@ -287,6 +289,7 @@ def test_an_expression_and_an_axis_that_there_is_not():
         oc.sort(oc.param("w"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("diagonal", [-7, -1, 0, 2, 7])
 def test_triangles(diagonal: int):
     for array in (array_of(3, 5), array_of(2, 4, 3), array_of(4, 4) > 0, np.arange(6).reshape(3, 2)):
@@ -318,6 +321,7 @@ RUNNING = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(17)
 @pytest.mark.parametrize("size", [64, 65, 67, 70, 96, 257, 1009, 1024, 4097])
 @pytest.mark.parametrize("name", RUNNING)
@@ -368,6 +372,7 @@ def test_each_row_is_accumulated_at_once():
     assert "memref<1x125x8xf32>" in group
 
 
+@pytest.mark.exhaustive
 def test_the_additions_of_running_sums_grow_with_their_number_alone():
     counts: list[float] = []
     for size in (2**12, 2**16):
@@ -377,6 +382,7 @@ def test_the_additions_of_running_sums_grow_with_their_number_alone():
     assert counts[1] < 1.05 * counts[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_truth_values_move_as_such_and_count_in_sums(size: int):
     """Whatever the size of the axis: one of a single element had sums of another dtype."""

@@ -246,6 +246,7 @@ def test_levels(name: str, stage: str):
     check_round_trip(text)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(15)
 @pytest.mark.parametrize("stage", list(stage_names("cpu"))[::2])
 def test_all_operators_at_every_stage(stage: str):

@@ -124,6 +124,7 @@ def test_normal_is_normal(dtype: type[np.floating]):
     assert abs((found**4).mean() - 3) < 0.15
 
 
+@pytest.mark.exhaustive
 def test_counters_keys_and_calls_differ():
     tensors = [
         oc.uniform(1, key="a", output=64),

@@ -80,6 +80,7 @@ def test_products_with_zeros():
     np.testing.assert_array_equal(CTX[oc.grad(oc.prod(x + 1), x)], np.prod(a + 1) / (a + 1))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3])
 def test_third_derivatives_of_products_with_zeros(zeros: int):
     """In three directions, by forward and by reverse mode: sums of products of what is left out."""

@@ -191,6 +191,7 @@ def test_python_numbers_are_weak(dtype: str):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("backend", ["cpu", "emulated_gpu", "metal"])
@@ -243,6 +244,7 @@ def cast(a: Array, dtype: str) -> Array:
     return np.where(whole >= most, info.max, np.where(whole <= least, info.min, inside)).astype(dtype)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("left", [np.int8, np.uint8])
 @pytest.mark.parametrize("right", [np.int8, np.uint8])

@@ -80,6 +80,7 @@ def test_memory_made_like_other_memory_has_its_proof():
         check(proofs, value)
 
 
+@pytest.mark.exhaustive
 def test_equal_layers_are_searched_once(monkeypatch: pytest.MonkeyPatch):
     proves = Inference.proves
 

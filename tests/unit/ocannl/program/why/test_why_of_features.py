@@ -113,6 +113,7 @@ def test_the_lines_prove_the_shapes_of_parameters(program: Callable[[], oc.Tenso
                 assert shape_by(value, [other for other in lines if other is not line]) != wanted, name
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_answers_about_parameters_end_in_lines_of_the_user(program: Callable[[], oc.Tensor]):
     for name, parameter in oc.params(made(program)[0]).items():
