@@ -3,10 +3,11 @@
     python -m support.fuzz_opt 100000 --seed 1      # in tests/
     python -m support.fuzz_steadily opt 100000      # the same, with results on disk
 
-Each text is a FileCheck test with a few changes: tokens, lines and numbers that are dropped, doubled,
-exchanged or taken from other tests, and types that become other types. Some are in the generic form. It goes
-through the passes of a run line of any test, or a pipeline, for any processor, and to any target. Text of
-LLVM IR that comes out is read by LLVM. What is found is told once for each place of the code.
+Each text is a part of a FileCheck test, such as a routine, with a few changes: tokens, lines and numbers that
+are dropped, doubled, exchanged or taken from other tests, and types that become other types. Some are in the
+generic form, some have two parts, and some are a whole test. It goes through the passes of a run line of any
+test, or a pipeline, for any processor, and to any target. Text of LLVM IR that comes out is read by LLVM.
+What is found is told once for each place of the code.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ocannl.tools.opt import main
 from .layering import TESTS
 
 SECONDS = 20.0
+END = re.compile(r"(?<=^}\n)|^// -----\n", re.MULTILINE)
 TOKEN = re.compile(r"[A-Za-z_.]+|\d+|\s+|.", re.DOTALL)
 PASSES = re.compile(r"RUN:.*?(?:-p|--passes)[ =]'?\"?([\w,{}=-]+)")
 NUMBERS = ("0", "1", "2", "3", "-1", "7", "1024", "2147483647", "9223372036854775808", "1e400", "9" * 400)
@@ -41,6 +43,8 @@ TYPE = re.compile(r"\b(?:bf16|s?u?i\d+|f\d+(?:E\dM\d\w*)?|index)\b")
 TYPES = ("bf16", "f16", "f32", "f64", "f80", "f8E4M3FN", "f8E5M2", "tf32", "index", "none", "complex<f32>")
 INTEGERS = ("i1", "i7", "i8", "i16", "i32", "i64", "i128", "ui8", "ui32", "ui64", "si8", "i16777215")
 TARGETS = ("mlir", "mlir", "llvm", "llvm", "ptx", "metal", "c")
+SHARES = (0.85, 0.1)
+"""The shares of texts of one part and of two; the others are whole tests."""
 CPUS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "graniterapids", "cortex-a72", "neoverse-n2", "apple-m1")
 
 
@@ -151,6 +155,21 @@ def originals() -> tuple[list[str], list[str]]:
 
 
 @cache
+def parts(text: str) -> list[str]:
+    """The routines of a text, each with what stands before it."""
+    return [part for part in END.split(text) if part.strip()]
+
+
+def some(text: str, chance: random.Random) -> str:
+    """A part of a text, two that follow each other, or all of it."""
+    share, found = chance.random(), parts(text)
+    if share > sum(SHARES):
+        return text
+    at = chance.randrange(len(found))
+    return "".join(found[at : at + (1 if share < SHARES[0] else 2)])
+
+
+@cache
 def mutator() -> Mutator:
     return Mutator(originals()[0], random.Random())
 
@@ -161,7 +180,8 @@ def case(seed: int, number: int) -> tuple[str, list[str]]:
     texts, passes = originals()
     original = chance.choice(texts)
     own = PASSES.findall(original)
-    text = mutator().mutated(generic(original) if chance.random() < 0.1 else original)
+    part = some(original, chance)
+    text = mutator().mutated(generic(part) if chance.random() < 0.1 else part)
     target = chance.choice(TARGETS)
     arguments = ["-p", chance.choice(own if own and chance.random() < 0.6 else passes)]
     arguments += [] if target == "mlir" else ["-t", target]
