@@ -86,33 +86,33 @@ def recurrent(
     suffixes = ["", "_reverse"] if bidirectional else [""]
     count = depth * len(suffixes)
     if count == 1:
-        only = make("")
+        layer = make("")
 
-        def run(
+        def all_layers(
             x: oc.Tensor, begins: Begin, real: oc.Tensor | None, train_step: oc.TensorLike | None
         ) -> tuple[oc.Tensor, States]:
-            ys, last = only(x, begins[0], real, reverse=False)
+            ys, last = layer(x, begins[0], real, reverse=False)
             return ys, [last]
     else:
         drop = dropout(dropout_rate)
-        names = [f"l{layer}{suffix}" for layer in range(depth) for suffix in suffixes]
+        names = [f"l{k}{suffix}" for k in range(depth) for suffix in suffixes]
         layers = {name: make(f"_{name}") for name in names}
 
-        def run(
+        def all_layers(
             x: oc.Tensor, begins: Begin, real: oc.Tensor | None, train_step: oc.TensorLike | None
         ) -> tuple[oc.Tensor, States]:
             return _stacked(layers, x, begins, real, lambda given: drop(given, train_step))
 
-    def computed(
+    def with_states(
         x: oc.Tensor, state: Begin | None, lengths: oc.Tensor | None, train_step: oc.TensorLike | None
     ) -> tuple[oc.Tensor, States]:
         _check_length(x)
-        ys, last = run(x, _begin(state, count, size), _real(lengths), train_step)
+        ys, last = all_layers(x, _begin(state, count, size), _real(lengths), train_step)
         return ys.named(label), last
 
     @remembered
-    def once(x: oc.Tensor, lengths: oc.Tensor | None) -> oc.Tensor:
-        return computed(x, None, lengths, None)[0]
+    def without_states(x: oc.Tensor, lengths: oc.Tensor | None) -> oc.Tensor:
+        return with_states(x, None, lengths, None)[0]
 
     def apply(
         x: oc.Tensor,
@@ -124,8 +124,8 @@ def recurrent(
     ) -> Any:
         is_dropped = train_step is not None and dropout_rate > 0
         if state is None and not states and not is_dropped:
-            return once(x, lengths)
-        ys, last = computed(x, state, lengths, train_step)
+            return without_states(x, lengths)
+        ys, last = with_states(x, state, lengths, train_step)
         return (ys, last) if states else ys
 
     return apply

@@ -36,7 +36,7 @@ def reshaped(value: Value, slot: str, sizes: Mapping[str, int]) -> Value:
         }
         return _reshaped(value, axes, old, _Wanted(slot, sizes, old).rows())
 
-    return made_once([value], ("reshaped", slot, *sizes.items()), make)
+    return made_once([value], ("reshaped axes", slot, *sizes.items()), make)
 
 
 def reshaped_to(value: Value, sizes: Sequence[int]) -> Value:
