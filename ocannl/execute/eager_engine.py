@@ -80,6 +80,8 @@ class EagerEngine:
         self._kept = WeakKeyDictionary[Value, _Kept]()
         self._firsts = WeakKeyDictionary[Value, ref[Value]]()
         """The first that were looked at of equal expressions, by all that were."""
+        self._reached = WeakKeyDictionary[Value, Sequence[Value]]()
+        """All that gradients of values reach."""
         self._long = WeakKeyDictionary[Value, bool]()
         self._sizes = WeakKeyDictionary[Value, int]()
         """The bytes of parameters and data that were used."""
@@ -139,10 +141,10 @@ class EagerEngine:
     def write(self, target: Value, value: Value | float) -> None:
         """Sets memory to the value of an expression, or to a number."""
         context = default_context()
-        self.settle([memory_key(target)], context)
         if isinstance(value, Value):
             self._run(context, ("set", target, value), lambda: [texpr.AssignOp(target, value, logic=".")])
         else:
+            self.settle([memory_key(target)], context)
             with mode(False):
                 node = context.node_of(Tensor(target))
             node.memory.write(value)
@@ -169,12 +171,8 @@ class EagerEngine:
 
         Raises `OcannlError` where a derivative would go to data that stand for an expression.
         """
-        asked, found, waiting = list[Value](), set[Value](), [value]
-        while waiting:
-            each = waiting.pop()
-            if each in found:
-                continue
-            found.add(each)
+        asked = list[Value]()
+        for each in (value, *self._reached_below(value)):
             each.passed = texpr.GradOp not in each.asked
             if not each.passed and not isinstance(each.op, texpr.ParamOp):
                 asked.append(each)
@@ -186,8 +184,14 @@ class EagerEngine:
                         "oc.stop_gradient"
                     )
                 )
-            waiting += [operand for operand in differentiable_operands(each.op) if isinstance(operand, Value)]
         return asked
+
+    def _reached_below(self, value: Value) -> Sequence[Value]:
+        """All but itself that a gradient of a value reaches."""
+        known = self._reached.get(value)
+        if known is None:
+            known = self._reached[value] = _reached_below(value)
+        return known
 
     def _run(self, context: Context, key: Any, make: Callable[[], Sequence[Operation]]) -> None:
         routines = self._routines.setdefault(context, OrderedDict())
@@ -297,11 +301,21 @@ class EagerEngine:
         value.array = contents
         self._settled.pop(value, None)
         value.passed = False
-        tensor = Tensor(value)
         for context in DEFAULT.living:
-            if tensor in context:
-                context.node_of(tensor).memory.write(contents)
+            node = context.nodes.find(value)
+            if node is not None:
+                node.memory.write(contents)
         return value
+
+
+def _reached_below(value: Value) -> Sequence[Value]:
+    found, waiting = dict[Value, None](), [value]
+    while waiting:
+        operands = differentiable_operands(waiting.pop().op)
+        new = [one for one in operands if isinstance(one, Value) and one not in found]
+        found |= dict.fromkeys(new)
+        waiting += new
+    return tuple(found)
 
 
 def _has_derivative(value: Value) -> bool:

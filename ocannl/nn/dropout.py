@@ -5,6 +5,7 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.layer import TrainingLayer
 from ocannl.program.location import user_location, warn_at
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.tracing.retracing import is_tracing
 
 ALWAYS_THE_SAME = (
@@ -32,7 +33,11 @@ def dropout(rate: float = 0.1, *, label: str = "dropout") -> TrainingLayer:
             return x
         if isinstance(train_step, int) and is_tracing():
             warn_at(user_location(), ALWAYS_THE_SAME.format(train_step))
-        kept = oc.uniform(train_step, like=x, label=label) < keep
-        return x * oc.where(kept, 1 / keep, 0.0)
+        return _dropped(x, oc.uniform(train_step, like=x, label=label), keep)
 
     return apply
+
+
+@remembered
+def _dropped(x: oc.Tensor, unit: oc.Tensor, keep: float) -> oc.Tensor:
+    return x * oc.where(unit < keep, 1 / keep, 0.0)

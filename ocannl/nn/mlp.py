@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
+from ocannl.program.tensor_functions.remembered import remembered
 
 
 @oc.configurable
@@ -15,7 +16,7 @@ def mlp_layer(*, hid_dim: int, init: Init = None, label: str = "layer") -> Layer
     """
     with oc.scope(label):
         w, b = oc.param("w", init), oc.param("b", 0.0, output=hid_dim)
-    return lambda x: oc.relu(w @ x + b)
+    return remembered(lambda x: oc.relu(w @ x + b))
 
 
 @oc.configurable
@@ -31,6 +32,7 @@ def mlp(
         layers = [mlp_layer(hid_dim=dim, init=init, label=f"layer{i}") for i, dim in enumerate(hid_dims, 1)]
         w_out = oc.param("w_out", init, output=out_dim)
 
+    @remembered
     def apply(x: oc.Tensor) -> oc.Tensor:
         for layer in layers:
             x = layer(x)

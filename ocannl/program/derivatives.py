@@ -15,6 +15,8 @@ from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import expressions, graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.numbers import is_number, is_truth, number
+from ocannl.program.eager.recorder import RECORDER
+from ocannl.program.eager.setting import is_eager
 from ocannl.program.indexing.new_axes import keep_new_axes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
@@ -38,6 +40,11 @@ def _in_form_of(tensors: Tensors, found: Mapping[Any, Tensor]) -> Any:
     if isinstance(tensors, Mapping):
         return dict(found)
     return tuple(found.values()) if isinstance(tensors, Sequence) else found[0]
+
+
+def _again(key: tuple[Any, ...], make: Callable[[], texpr.TensorOp]) -> Value:
+    """The value of an operation; in eager mode the one that was made for a key."""
+    return RECORDER.once(key, lambda: graph.add(make())) if is_eager() else graph.add(make())
 
 
 def _like(value: Value) -> TensorType:
@@ -67,7 +74,7 @@ def vjp(y: TensorLike, xs: Tensors, cotangent: TensorLike | None = None) -> Any:
 
     def one(x: TensorLike) -> Tensor:
         wrt = as_tensor(x).ir_value
-        return Tensor(graph.add(VjpOp(value, wrt, weights, _like(wrt))))
+        return Tensor(_again(("vjp", value, wrt, weights), lambda: VjpOp(value, wrt, weights, _like(wrt))))
 
     return _in_form_of(xs, {key: one(x) for key, x in _several(xs).items()})
 
@@ -105,7 +112,7 @@ def jvp(y: Tensors, xs: Tensors, tangents: Tensors) -> Any:
 
     def one(y: TensorLike) -> Tensor:
         value = as_tensor(y).ir_value
-        return Tensor(graph.add(JvpOp(value, wrt, by, _like(value))))
+        return Tensor(_again(("jvp", value, *wrt, *by), lambda: JvpOp(value, wrt, by, _like(value))))
 
     return _in_form_of(y, {key: one(each) for key, each in _several(y).items()})
 

@@ -14,6 +14,7 @@ from ocannl.nn.normalization.norms import layer_norm
 from ocannl.nn.transformers.attention import cross_attention, multi_head_attention, own_causal_mask
 from ocannl.nn.transformers.positions import sinusoidal_positions
 from ocannl.program.arguments.checks import integer
+from ocannl.program.tensor_functions.remembered import remembered
 
 L = TypeVar("L")
 
@@ -202,6 +203,7 @@ def transformer_encoder(
 def _encoder(**settings: Any) -> MaskedLayer:
     layers, last = _stack(encoder_layer, **settings)
 
+    @remembered
     def apply(
         x: oc.Tensor, mask: oc.Tensor | None = None, train_step: oc.TensorLike | None = None
     ) -> oc.Tensor:
@@ -253,6 +255,7 @@ def transformer_decoder(
     """
     layers, last = _stack(decoder_layer, **locals())  # the arguments: no other is local yet
 
+    @remembered
     def apply(
         x: oc.Tensor,
         memory: oc.Tensor,
@@ -288,8 +291,10 @@ def decoder_only(
 ) -> MaskedLayer:
     """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
     encode = _encoder(**locals())  # the arguments: no other is local yet
-    return lambda x, mask=None, train_step=None: encode(
-        x, own_causal_mask(x) if mask is None else mask, train_step
+    return remembered(
+        lambda x, mask=None, train_step=None: encode(
+            x, own_causal_mask(x) if mask is None else mask, train_step
+        )
     )
 
 

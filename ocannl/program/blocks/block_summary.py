@@ -26,6 +26,7 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import leaves_of
 from ocannl.program.blocks.block_parts import WithFunction, memory_of
 from ocannl.program.code import Code
+from ocannl.program.eager.setting import mode
 from ocannl.program.leaves import data
 from ocannl.program.module.extract import ExtractedRoutine, extract
 from ocannl.program.module.needed import needed
@@ -99,7 +100,8 @@ def summarize(
     token = _calls.set(calls)
     rows: list[SummaryRow] = []
     try:
-        with graph.solver().attempt():
+        # Eager mode finds a block as a whole, without a call of its parts.
+        with mode(False), graph.solver().attempt():
             result = block(*map(_given, args), **{name: _given(arg) for name, arg in named.items()})
             if not _tensors(result):
                 raise ArgumentError(f"a summary is of a block that gives tensors, found {result!r}")

@@ -36,7 +36,17 @@ from ocannl.program.types.final_types import element_now
 from ocannl.program.values import Value, is_memory
 
 Array: TypeAlias = NDArray[Any]
-Item: TypeAlias = int | slice | StaticIndex | Value | Array | EllipsisType | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedIds:
+    """The ids of an array as data, which are positions of the axis that they choose from."""
+
+    data: Value
+
+
+Item: TypeAlias = int | slice | StaticIndex | Value | CheckedIds | Array | EllipsisType | None
+IDS = Value, CheckedIds, np.ndarray
 ALL = slice(None)
 
 
@@ -46,7 +56,7 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     Raises `ShapeError` where they depend on what is not known yet, `PositionError` for positions that there
     are not, `ArgumentError` for what is not a position.
     """
-    items = _items(key, value)
+    items = _with_ids_as_data(value, _items(key, value))
     how = _how(items)
     known = None if how is None else made_before([value, *_ids_among(items)], how)
     if known is not None:
@@ -58,8 +68,24 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     return part if part is value else keep_guesses(part, value, kept)
 
 
+def _with_ids_as_data(value: Value, items: list[Item]) -> list[Item]:
+    """In eager mode, items with data in place of arrays: so a part at other ids is the same operation."""
+    if not is_eager() or not any(isinstance(item, np.ndarray) for item in items):
+        return items
+    axes = MemoryAxes(value)
+    if sum(map(_is_axis, items)) > len(axes.places):
+        return items
+    return [
+        CheckedIds(_ids(item, axes, axes.place(_axis(items, number))))
+        if isinstance(item, np.ndarray)
+        else item
+        for number, item in enumerate(items)
+    ]
+
+
 def _ids_among(items: Sequence[Item]) -> list[Value]:
-    return [item for item in items if isinstance(item, Value)]
+    values = [item.data if isinstance(item, CheckedIds) else item for item in items]
+    return [value for value in values if isinstance(value, Value)]
 
 
 def _kept(value: Value, items: Sequence[Item]) -> Sequence[bool]:
@@ -74,7 +100,7 @@ def _how(items: Sequence[Item]) -> tuple[Hashable, ...] | None:
     how: list[Hashable] = ["part"]
     for item in items:
         ends: list[Any] = [item.start, item.stop, item.step] if isinstance(item, slice) else [item]
-        if isinstance(item, Value):
+        if isinstance(item, Value | CheckedIds):
             ends = []
         elif not all(end is None or end is ... or type(end) is int for end in ends):
             return None
@@ -91,7 +117,7 @@ def _part(value: Value, items: list[Item]) -> Value:
         place = axes.place(_axis(items, number))
         value = graph.add(tagged(_slice(value, {place: Linear.var(item.name)}), item))
         del items[number]
-    if any(isinstance(item, Value | np.ndarray) for item in items):
+    if any(isinstance(item, IDS) for item in items):
         value, items = _taken(value, items, in_front=apart)
     for number in reversed([number for number, item in enumerate(items) if item is None]):
         value = with_new_axis(value, _new_axis(items, number, MemoryAxes(value)))
@@ -114,7 +140,7 @@ def is_written_without_batch(value: Value) -> bool:
 
 def _are_apart(items: Sequence[Item]) -> bool:
     """Whether axes of ids go to the front, as in NumPy: another item stands between ids or integers."""
-    ids = [isinstance(item, Value | np.ndarray) for item in items]
+    ids = [isinstance(item, IDS) for item in items]
     chosen = [number for number, item in enumerate(items) if ids[number] or isinstance(item, int)]
     if not any(ids):
         return False
@@ -272,7 +298,7 @@ def written_part(value: Value, key: Sequence[object]) -> WrittenPart:
     axes = MemoryAxes(value)
     positions = _positions(axes, items)
     items = _with_moving_ids(value, items)
-    numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
+    numbers = [number for number, item in enumerate(items) if isinstance(item, IDS)]
     places = [axes.place(_axis(items, number)) for number in numbers]
     ids = [_checked(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
     together = IdsTogether(ids)
@@ -331,7 +357,7 @@ def _taken(value: Value, items: list[Item], *, in_front: bool) -> tuple[Value, l
     choose in several rows, theirs is guessed.
     """
     axes = MemoryAxes(value)
-    numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
+    numbers = [number for number, item in enumerate(items) if isinstance(item, IDS)]
     places = [axes.place(_axis(items, number)) for number in numbers]
     if in_front:
         axes.close_rows(MEMORY_ORDER)
@@ -342,7 +368,7 @@ def _taken(value: Value, items: list[Item], *, in_front: bool) -> tuple[Value, l
     kept = () if first in at else (first,)
     result = source.with_axes(dict.fromkeys(at, ()) | {first: (*ids.names, *kept)})
     spec = f"{'; '.join(map(str, (source, *ids.slots)))} => {result}"
-    constant = all(isinstance(items[number], np.ndarray) for number in numbers)
+    constant = not any(isinstance(items[number], Value) for number in numbers)
     gathered = Indexing(spec, ids.ids, at, "drop" if constant else "error", {}, scatters=False)
     left = [item for number, item in enumerate(items) if number not in numbers]
     start = 0 if in_front else numbers[0]
@@ -358,6 +384,8 @@ def _ids(item: Item, axes: MemoryAxes, place: Place) -> Value:
     """Ids as a tensor. Those of an array are checked here, and may count from the end."""
     if isinstance(item, Value):
         return item
+    if isinstance(item, CheckedIds):
+        return item.data
     assert isinstance(item, np.ndarray)
     size = axes.known_size(place)
     outside = item[(item < -size) | (item >= size)]

@@ -15,6 +15,7 @@ from ocannl.program.expressions import MOST_OPERANDS, check_spec
 from ocannl.program.location import here
 from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, by_spec
 from ocannl.program.tensor_functions.contraction_order import contraction_steps
+from ocannl.program.tensor_functions.remembered import remembered
 
 
 def einsum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
@@ -91,6 +92,11 @@ def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
         raise ArgumentError(f"a new axis is in the batch, input or output row, found {axis!r}")
     if not tensors:
         raise ArgumentError("there is nothing to stack")
+    return _stacked(axis, *tensors)
+
+
+@remembered
+def _stacked(axis: RowKind, *tensors: TensorLike) -> Tensor:
     parts = [f"part{i}" for i in range(len(tensors))]
     slots = f"{_slot(axis, '')} => {_slot(axis, 'part,')}"
     single = [einsum(slots, t, part=1).named(as_tensor(t).label) for t in tensors]

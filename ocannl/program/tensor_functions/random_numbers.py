@@ -26,6 +26,7 @@ from ocannl.program.memory.added import add_data
 from ocannl.program.scopes import scoped
 from ocannl.program.seeds import Seed, default_seed
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor, pointwise
+from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.tracing.traced_calls import CallAttr, next_call
 from ocannl.program.types.casts import convert
 from ocannl.program.types.dtypes import float_element
@@ -84,10 +85,15 @@ def normal(
     """
     element = _element(dtype)
     u, v = _units(2, counter, key, like, (batch, input, output), _computed(element), label)
-    radius = pointwise("sqrt", -2 * pointwise("log", 1 - u))
-    standard = radius * pointwise("cos", 2 * math.pi * v)
+    standard = _standard_normal(u, v)
     number = standard if (mean, std) == (0.0, 1.0) else mean + std * standard
     return _rounded(number, element).named(label)
+
+
+@remembered
+def _standard_normal(u: Tensor, v: Tensor) -> Tensor:
+    radius = pointwise("sqrt", -2 * pointwise("log", 1 - u))
+    return radius * pointwise("cos", 2 * math.pi * v)
 
 
 def _element(dtype: DTypeLike | None) -> Attribute | None:

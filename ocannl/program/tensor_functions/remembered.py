@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import nullcontext
 from functools import wraps
 from types import NoneType
-from typing import ParamSpec
+from typing import Any, ParamSpec, cast
+from weakref import WeakKeyDictionary
 
 from ocannl.dialects.scalar.terms import Const
+from ocannl.program.blocks.block_parts import WithFunction
+from ocannl.program.blocks.closures import variables_of
 from ocannl.program.eager.changing_numbers import fixed_numbers
 from ocannl.program.eager.made_once import made_once
 from ocannl.program.eager.setting import is_eager
@@ -23,15 +26,16 @@ def remembered(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     """The function, of which eager mode finds what it made of the same tensors and settings.
 
     It has no effect but its result, and updates that come with that. A call with an argument of another kind,
-    such as a function or a captured dimension, is made anew. Numbers among the settings may change with each
-    call; where there are none, all numbers of the function are the same each time.
+    such as a function or a captured dimension, is made anew, and so are all of a block that has a part of the
+    user's, which may have effects. Numbers among the settings may change with each call; where there are
+    none, all numbers of the function are the same each time.
     """
 
     @wraps(function)
     def found(*args: P.args, **named: P.kwargs) -> Tensor:
         values: list[Value] = []
         how = _settings((*args, *named.values()), values) if is_eager() else None
-        if how is None:
+        if how is None or not _is_of_package(function):
             return function(*args, **named)
         is_set = int in how or float in how
         key = (function, len(args), *named, *how)
@@ -43,6 +47,37 @@ def remembered(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         return Tensor(made_once(values, key, make))
 
     return found
+
+
+_of_package = WeakKeyDictionary[Callable[..., Any], bool]()
+
+
+def _is_of_package(function: Callable[..., Any]) -> bool:
+    """Whether a function uses none from outside of the package."""
+    known = _of_package.get(function)
+    if known is None:
+        known = _of_package[function] = _uses_package_alone(function)
+    return known
+
+
+def _uses_package_alone(function: Callable[..., Any]) -> bool:
+    seen, waiting = set[int](), list[Any]([function])
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Mapping):
+            waiting += cast("Mapping[Any, Any]", value).values()
+        elif isinstance(value, list | tuple):
+            waiting += cast("Iterable[Any]", value)
+        elif isinstance(value, WithFunction):
+            waiting.append(value.function)
+        elif callable(value):
+            if not getattr(value, "__module__", "").startswith("ocannl."):
+                return False
+            waiting += variables_of(value).values()
+    return True
 
 
 def _settings(arguments: Iterable[object], values: list[Value]) -> list[Hashable] | None:

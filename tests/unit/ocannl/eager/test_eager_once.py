@@ -113,6 +113,11 @@ def test_a_reduction_decides_no_shape_that_its_uses_tell():
 
 BLOCKS: dict[str, Callable[[], Callable[[oc.Tensor, oc.Tensor], oc.Tensor]]] = {
     "linear": lambda: of_x(nn.linear(out_dim=3)),
+    "perceptron": lambda: of_x(nn.mlp(hid_dims=[4, 3], out_dim=2)),
+    "encoder": lambda: of_sequences(nn.transformer_encoder(2, 1, 3, 3, 4)),
+    "decoder": lambda: of_sequences(nn.decoder_only(2, 1, 3, 3, 4)),
+    "decoder of a memory": lambda: of_sequences(looking_at_itself(nn.transformer_decoder(1, 1, 3, 3, 4))),
+    "stack": lambda: of_x(lambda x: oc.stack([x, x], "batch")),
     "batch norm": lambda: of_x(nn.batch_norm1d()),
     "group norm": lambda: of_x(nn.group_norm(num_groups=2, spatial_axes=1)),
     "convolution": lambda: of_sequences(nn.conv1d(out_channels=2)),
@@ -144,6 +149,10 @@ def of_sequences(block: Any) -> Any:
     return lambda x, _: block(oc.rearrange(x, "(b s) f -> b s f", b=2, axes="bbo"))
 
 
+def looking_at_itself(block: Any) -> Any:
+    return lambda x: block(x, x)
+
+
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_are_found_at_once(name: str, monkeypatch: pytest.MonkeyPatch):
     """With the values of a program that is compiled as a whole."""
@@ -165,3 +174,49 @@ def test_weight_decay_before_a_layer_is_used_decides_no_shape():
     decay = (layer.w**2).sum()
     assert layer(oc.data(X, axes="bo")).numpy().shape == (10, 5)
     assert decay.item() > 0
+
+
+def test_a_block_with_a_function_of_the_user_calls_it_each_time():
+    seen: list[oc.Tensor] = []
+
+    def watched(x: oc.Tensor) -> oc.Tensor:
+        seen.append(x)
+        return oc.relu(x)
+
+    x = oc.data(X.reshape(2, 5, 6), axes="bbo")
+    given = nn.transformer_encoder(1, 1, 3, 3, 4, activation=watched)
+    replaced = nn.mlp(hid_dims=[6], out_dim=2).replace("layers[0]", oc.Block(watched))
+    for block in (given, replaced):
+        seen.clear()
+        for _ in range(3):
+            block(x)
+        assert len(seen) == 3
+
+
+def test_a_summary_has_the_parts_of_a_block_that_was_applied():
+    model, x = nn.mlp(hid_dims=[4], out_dim=2), oc.data(X, axes="bo")
+    model(x).numpy()
+    rows = model.summary(x).rows
+    assert [row.output for row in rows if row.part in ("(whole)", "layers[0]")] == ["10|2", "10|4"]
+
+
+def test_parts_at_other_ids_are_one_operation(compiled: list[str]):
+    x = oc.data(X, axes="bo")
+    for ids in ([3, 1], [0, -1], [9, 2]):
+        np.testing.assert_array_equal(x[np.array(ids)].numpy(), X[ids])
+    for columns in ([0, 1], [5, -2]):
+        np.testing.assert_array_equal(x[1:3, np.array(columns)].numpy(), X[1:3, columns])
+    assert len(compiled) == 2
+    with pytest.raises(IndexError, match="has 10 positions, found id 10"):
+        x[np.array([10])]
+
+
+def test_gradients_are_found_without_an_operation(monkeypatch: pytest.MonkeyPatch):
+    w, x = oc.param("w", np.ones((2, 6))), oc.data(X, axes="bo")
+    loss = ((w @ x) ** 2).sum()
+    first = oc.grad(loss, w), oc.jvp(loss, w, w)
+    added: list[Any] = []
+    monkeypatch.setattr("ocannl.program.graph.add", lambda *given: added.append(given))
+    again = oc.grad(loss, w), oc.jvp(loss, w, w)
+    assert again == first
+    assert added == []
