@@ -92,6 +92,8 @@ class Mutator:
         return text[: at.start()] + new + text[at.end() :]
 
     def _changed(self, parts: list[str], others: Sequence[str], between: str) -> str:
+        if not parts:
+            return ""
         at, to = self.chance.randrange(len(parts)), self.chance.randrange(len(parts))
         match self.chance.randrange(4):
             case 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ def test_tracebacks_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert list(found.values()) == [3]
     assert "ZeroDivisionError at" in next(iter(found))
     assert len(list(tmp_path.glob("1.mlir"))) == 1
+
+
+def test_nothing_is_changed_in_what_changes_have_left_empty():
+    mutator = fuzz_opt.Mutator(["a"], random.Random(1))
+    assert {mutator.mutated("") for _ in range(20)} == {""}
 
 
 def test_what_the_tool_tells_is_no_failure(tmp_path: Path):
