@@ -135,15 +135,15 @@ class Faults:
             text=True,
         )
 
-    def run(self, seconds: float, seed: int = 0) -> None:
-        """Changes files and kills processes; ends with all killed. Raises `AssertionError` for a process that
-        has ended by itself.
+    def run(self, seconds: float, programs: int, seed: int = 0) -> None:
+        """Changes files and kills processes for so long, and until so many programs were right; ends with all
+        killed. Raises `AssertionError` for a process that has ended by itself.
         """
         chance, count = random.Random(seed), self.processes
         running = [self.start(k) for k in range(count)]
         until = time.monotonic() + seconds
         try:
-            while time.monotonic() < until:
+            while time.monotonic() < until or self.right < programs:
                 time.sleep(0.02)
                 self.change(chance)
                 if chance.random() < KILLS:
@@ -159,6 +159,11 @@ class Faults:
                 process.kill()
                 process.wait()
             self.output = "".join(file.read_text() for file in self.folder.glob("*.out"))
+
+    @property
+    def right(self) -> int:
+        """The number of programs that were right, of each of which a process writes one character."""
+        return sum(file.stat().st_size for file in self.folder.glob("*.out"))
 
     def change(self, chance: random.Random) -> None:
         entries = [*(self.folder / "cache").glob("**/*.o")]
