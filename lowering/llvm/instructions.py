@@ -250,6 +250,13 @@ def reversed_lanes(b: FunctionBuilder, value: str, type: ValueType, count: int, 
     return b.emit(f"{shuffled}, <{width} x i32> <{lanes}>")
 
 
+def first_lanes(b: FunctionBuilder, value: str, type: ValueType, width: int) -> str:
+    """The lanes of a vector, and zeros behind them up to `width` lanes."""
+    lanes = ", ".join([f"i32 {min(lane, type.width)}" for lane in range(width)])
+    shuffled = f"shufflevector {type.text} {value}, {type.text} zeroinitializer"
+    return b.emit(f"{shuffled}, <{width} x i32> <{lanes}>")
+
+
 def neighbours(b: FunctionBuilder, value: str, type: ValueType, start: int, count: int) -> str:
     """Some lanes of a vector side by side, as a vector."""
     lanes = ", ".join([f"i32 {lane}" for lane in range(start, start + count)])

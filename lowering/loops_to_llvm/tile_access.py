@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.instructions import neighbours, reversed_lanes
+from ocannl.lowering.llvm.instructions import first_lanes, neighbours, reversed_lanes
 from ocannl.lowering.llvm.memory import ElementAccess, Found
 from ocannl.lowering.llvm.range_check import RANGE_CHECK, RECORD, text_constant
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.tile import Lanes
+from ocannl.lowering.loops_to_llvm.transpose import gathered
 from ocannl.passes.analysis.costs.cache_lines import LINE
+from ocannl.passes.analysis.targets.target import SPACED
 
 # The metadata that marks non-temporal stores.
 NONTEMPORAL = "!0 = !{i32 1}"
@@ -80,6 +82,8 @@ class TileAccess(ElementAccess):
             return self._load_scattered(offset, stride, lanes, wide)
         if stride == -1:
             return self._load_reversed(offset, lanes)
+        if 1 < abs(stride) <= SPACED:
+            return self._load_spaced(offset, stride, lanes, wide)
         if stride != 1:
             return self._gather(offset, stride, lanes, wide)
         pointer, align = self.reach(offset, lanes.active), self.type.bytes
@@ -100,6 +104,26 @@ class TileAccess(ElementAccess):
         pointer = self.reach(offset - lanes.active + 1, lanes.active)
         value = self.b.emit(f"load {part.text}, ptr {pointer}, align {self.type.bytes}")
         return reversed_lanes(self.b, value, part, lanes.active, lanes.width)
+
+    def _load_spaced(self, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> str:
+        """The elements at `offset`, `offset + stride`, ..., of vectors that have those between them, too;
+        zero in inactive lanes.
+        """
+        apart, count = abs(stride), lanes.active
+        first, last = min(0, (count - 1) * stride), (count - 1) * apart
+        # The last vector ends with the last element, as what is behind need not exist.
+        starts = [min(number * count, last + 1 - count) for number in range(apart)]
+        type = vector(self.type, count)
+        vectors = [
+            self.b.emit(
+                f"load {type.text}, ptr {self.reach(offset + first + start, count)}, align {type.bytes}"
+            )
+            for start in starts
+        ]
+        elements = [lane * stride - first for lane in range(count)]
+        places = [(at // count, at - starts[at // count]) for at in elements]
+        (found,) = gathered(self.b, vectors, places, type)
+        return found if count == lanes.width else first_lanes(self.b, found, type, lanes.width)
 
     def _gather(self, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> str:
         value = "zeroinitializer"

@@ -33,6 +33,7 @@ from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, tr
 from ocannl.lowering.placement import Placement, place
 from ocannl.passes.analysis.costs.cache_lines import alignment_in_line, fills_lines
 from ocannl.passes.analysis.nests import declaration
+from ocannl.passes.analysis.schedules.store_groups import ends_group, stores_side_by_side
 from ocannl.passes.analysis.targets.target import INTERLEAVED
 
 
@@ -147,7 +148,7 @@ class TileEmitter(ABC):
             columns += ["zeroinitializer"] * (self.lanes.width - len(columns))
             return Tile(transpose(self.b, columns, type), type, self.b.depth)
         if self.interleaves(access):
-            vectors = [access.row(0).load_vector(start, 1, lanes) for start, lanes in self.block()]
+            vectors = [access.row(0).load_vector(start, 1, lanes) for start, lanes in self.block(self.height)]
             vectors += ["zeroinitializer"] * (height - len(vectors))
             return Tile(deinterleave(self.b, vectors, type), type, self.b.depth)
         rows = [
@@ -167,9 +168,9 @@ class TileEmitter(ABC):
         """Whether the rows of the tile are interleaved in memory: the tile is one contiguous block."""
         return access.has_contiguous_rows and 1 < access.lane_stride == self.height <= INTERLEAVED
 
-    def block(self) -> Iterator[tuple[int, Lanes]]:
-        """The vectors of an interleaved block, with their starts, in elements."""
-        size, width = self.height * self.lanes.active, self.lanes.width
+    def block(self, height: int) -> Iterator[tuple[int, Lanes]]:
+        """The vectors of an interleaved block of so many rows, with their starts, in elements."""
+        size, width = height * self.lanes.active, self.lanes.width
         for start in range(0, size, width):
             yield start, Lanes(width, min(width, size - start))
 
@@ -191,11 +192,27 @@ class TileEmitter(ABC):
             return
         if self.interleaves(access):
             vectors = interleave(self.b, rows, vector(access.type, lanes.width))
-            for wide, (start, part) in zip(vectors, self.block(), strict=False):
+            for wide, (start, part) in zip(vectors, self.block(self.height), strict=False):
                 access.row(0).store_vector(wide, start, 1, part)
+            return
+        group = stores_side_by_side(op)
+        if 1 < lane_stride == len(group) <= INTERLEAVED:
+            if ends_group(op, group):
+                self.store_together(group, access)
             return
         for row, wide in enumerate(rows):
             access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes, past)
+
+    def store_together(self, group: Sequence[StoreOp], access: RowAccess) -> None:
+        """Stores all elements of stores that fill each other's gaps."""
+        tiles, type = [self.values[other.value] for other in group], vector(access.type, self.lanes.width)
+        first = self.access(group[0])
+        for row in range(max(self.height if access.has_rows else 1, *(len(tile.rows) for tile in tiles))):
+            values = [self.row(tile, row, self.lanes.width) for tile in tiles]
+            for wide, (start, part) in zip(
+                interleave(self.b, values, type), self.block(len(group)), strict=False
+            ):
+                first.row(row).store_vector(wide, row * access.row_stride + start, 1, part)
 
     def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int, each: int = 1) -> None:
         """Prefetches the first elements that the next point of a group, or the next tile, loads: so many

@@ -27,17 +27,17 @@ def transpose(b: FunctionBuilder, rows: Sequence[str], type: ValueType) -> list[
 def interleave(b: FunctionBuilder, rows: Sequence[str], type: ValueType) -> list[str]:
     """The elements of all rows, lane by lane, as vectors one after the other."""
     places = [divmod(element, len(rows)) for element in range(len(rows) * type.width)]
-    return _gathered(b, rows, [(row, lane) for lane, row in places], type)
+    return gathered(b, rows, [(row, lane) for lane, row in places], type)
 
 
 def deinterleave(b: FunctionBuilder, vectors: Sequence[str], type: ValueType) -> list[str]:
     """The rows of which `interleave` makes the vectors."""
     count = len(vectors)
     places = [divmod(lane * count + row, type.width) for row in range(count) for lane in range(type.width)]
-    return _gathered(b, vectors, places, type)
+    return gathered(b, vectors, places, type)
 
 
-def _gathered(
+def gathered(
     b: FunctionBuilder, sources: Sequence[str], places: Sequence[tuple[int, int]], type: ValueType
 ) -> list[str]:
     """Vectors of elements that stand at a source and a lane: each takes from one source after the other."""

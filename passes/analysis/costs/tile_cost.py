@@ -18,7 +18,7 @@ from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.cache_lines import LINE
-from ocannl.passes.analysis.costs.layouts import Layout
+from ocannl.passes.analysis.costs.layouts import Layout, is_spaced
 from ocannl.passes.analysis.costs.page_walks import PAGE
 from ocannl.passes.analysis.costs.tile_means import mean_extent, mean_of_tiles, whole_tiles
 from ocannl.passes.analysis.costs.touched_bytes import reuse
@@ -380,6 +380,10 @@ class TileCost:
                 return transposed + issue**2 * MOVED_ELEMENT * beside * distance
             case Layout.INTERLEAVED:
                 return issue * rows * view.vectors * (lines + INTERLEAVED_ROW * (rows - 1))
+            case Layout.SPACED:
+                apart = abs(view.stride(access))
+                read = apart if isinstance(access.op, LoadOp) else 1
+                return issue * rows * view.vectors * (read * lines + INTERLEAVED_ROW * (apart - 1))
             case Layout.STRIDED:
                 return issue**2 * MOVED_ELEMENT * rows * self.lane_count(view) * distance
 
@@ -392,6 +396,8 @@ class TileCost:
                 return CODE_TRANSPOSED * view.width + CODE_ELEMENT * moved
             case Layout.INTERLEAVED:
                 return CODE_OPERATION * self.rows(access, view) ** 2 * view.vectors
+            case Layout.SPACED:
+                return CODE_OPERATION * self.rows(access, view) * abs(view.stride(access)) * view.vectors
             case Layout.STRIDED:
                 return CODE_ELEMENT * self.rows(access, view) * self.lane_count(view)
             case _:
@@ -407,7 +413,7 @@ class TileCost:
         if stride == -1:
             return Layout.REVERSED
         if view.row_stride(access) != 1 or view.rows in access.scattered:
-            return Layout.STRIDED
+            return Layout.SPACED if is_spaced(access, stride) else Layout.STRIDED
         if view.squares:
             return Layout.TRANSPOSED
         return Layout.INTERLEAVED if stride == view.height <= INTERLEAVED else Layout.STRIDED

@@ -14,6 +14,8 @@ FILLED = 3 / 4
 SHARING = 8
 # The most rows that shuffles interleave, in a number that grows with its square.
 INTERLEAVED = 8
+# The most elements from one to the next of a vector that is found among its neighbours.
+SPACED = 4
 
 # The features of x86-64 by level (System V ABI, AMD64 supplement), as LLVM calls them.
 BASELINE = frozenset({"sse", "sse2"})

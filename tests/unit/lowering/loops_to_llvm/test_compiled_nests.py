@@ -329,3 +329,42 @@ loops.func @reversed {{
 }}"""
     assert "insertelement" not in loops_to_llvm(parse_module(text))
     check(parse_module(text), tolerance=0)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "i8"])
+@pytest.mark.parametrize("apart", [2, 3, 4, -2, -3, 5])
+@pytest.mark.parametrize("schedule", ["lanes = j : 8", "rows = i : 2, lanes = j : 16", "lanes = j : 32"])
+def test_elements_a_few_apart(element: str, apart: int, schedule: str):
+    """The last one is the last of its array, behind which nothing may be read."""
+    size, start = 20 * abs(apart) + 1, max(0, -20 * apart)
+    text = f"""
+loops.func @apart {{
+  %x = assign.node "x" constant : memref<3x{size}x{element}>
+  %y = assign.node "y" on_device : memref<3x21x{element}>
+  loops.nest "y" (i = 3, j = 21) schedule <{schedule}> {{
+    %v = loops.load %x[i, {apart}*j + {start}]
+    loops.store %v, %y[i, j]
+  }}
+}}"""
+    assert ("insertelement" in loops_to_llvm(parse_module(text))) == (abs(apart) > 4)
+    check(parse_module(text), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "i8"])
+@pytest.mark.parametrize("order", [(0, 1), (2, 0, 1), (3, 1, 2, 0)])
+@pytest.mark.parametrize("schedule", ["lanes = j : 8", "rows = i : 2, lanes = j : 16", "lanes = j : 32"])
+def test_stores_that_fill_the_gaps_of_each_other(element: str, order: tuple[int, ...], schedule: str):
+    count = len(order)
+    loads = "\n".join(f"    %v{part} = loops.load %x[{part}, i, j]" for part in range(count))
+    stores = "\n".join(f"    loops.store %v{part}, %y[i, j, {part}]" for part in order)
+    text = f"""
+loops.func @beside {{
+  %x = assign.node "x" constant : memref<{count}x3x21x{element}>
+  %y = assign.node "y" on_device : memref<3x21x{count}x{element}>
+  loops.nest "y" (i = 3, j = 21) schedule <{schedule}> {{
+{loads}
+{stores}
+  }}
+}}"""
+    assert "extractelement" not in loops_to_llvm(parse_module(text))
+    check(parse_module(text), tolerance=1e-6)
