@@ -83,7 +83,11 @@ def cost_of_fusion(target: NestSummary, group: NestSummary, renaming: Renaming) 
     if size > 1 and ((target.draws and group.reduction_work) or (target.reduction_work and group.draws)):
         return "a register tile of the reduction would repeat the code of random numbers"
     is_shared = size == 1 or _shares_data(target, group, renaming)
-    return None if is_shared else "they touch no element at the same point"
+    return (
+        None
+        if is_shared or _fill_gaps(target, group, renaming)
+        else "they touch no element at the same point"
+    )
 
 
 def why_apart(target: NestSummary, group: NestSummary) -> str | None:
@@ -109,6 +113,26 @@ def _shares_data(target: NestSummary, group: NestSummary, renaming: Renaming) ->
         for indices in group.accesses.maps[node]
         if indices is not None
     )
+
+
+def _fill_gaps(target: NestSummary, group: NestSummary, renaming: Renaming) -> bool:
+    """Whether, at every point, both nests store to cells of one node that lie side by side, as what several
+    nests stack does: neither alone writes whole cache lines.
+    """
+    return any(
+        a is not None and b is not None and _are_neighbours(a, renamed(b, renaming))
+        for node in _common_nodes(target, group)
+        if node in target.accesses.written and node in group.accesses.written
+        for a in target.accesses.maps[node]
+        for b in group.accesses.maps[node]
+    )
+
+
+def _are_neighbours(a: Map, b: Map) -> bool:
+    """Whether two places of a node differ by one along its last axis, along which each has its own place."""
+    if not a or a[:-1] != b[:-1] or a[-1].names or b[-1].names:
+        return False
+    return abs(a[-1].constant - b[-1].constant) == 1
 
 
 def _common_nodes(target: NestSummary, group: NestSummary) -> Iterable[SSAValue]:

@@ -342,3 +342,47 @@ loops.func @cells_that_meet {
     loops.store %v, %y[1, k]
   }
 }
+
+// -----
+
+// What is stacked side by side: alone, no nest stores whole cache lines.
+// CHECK-LABEL: loops.func @stacked
+// CHECK:         loops.nest "y" (i = 16) {
+// CHECK-NEXT:      %0 = loops.load %a[i]
+// CHECK-NEXT:      loops.store %0, %y[i, 0]
+// CHECK-NEXT:      %1 = loops.load %b[i]
+// CHECK-NEXT:      loops.store %1, %y[i, 1]
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loops.func @stacked {
+  %a = assign.node "a" constant : memref<16xf32>
+  %b = assign.node "b" constant : memref<16xf32>
+  %y = assign.node "y" on_device : memref<16x2xf32>
+  loops.nest "y" (i = 16) {
+    %0 = loops.load %a[i]
+    loops.store %0, %y[i, 0]
+  }
+  loops.nest "y" (j = 16) {
+    %1 = loops.load %b[j]
+    loops.store %1, %y[j, 1]
+  }
+}
+
+// -----
+
+// One above the other, each nest has its own lines.
+// CHECK-LABEL: loops.func @above
+// CHECK-COUNT-2: loops.nest "y" (i = 16) {
+loops.func @above {
+  %a = assign.node "a" constant : memref<16xf32>
+  %b = assign.node "b" constant : memref<16xf32>
+  %y = assign.node "y" on_device : memref<2x16xf32>
+  loops.nest "y" (i = 16) {
+    %0 = loops.load %a[i]
+    loops.store %0, %y[0, i]
+  }
+  loops.nest "y" (i = 16) {
+    %1 = loops.load %b[i]
+    loops.store %1, %y[1, i]
+  }
+}
