@@ -4,17 +4,18 @@ else by Batcher's bitonic network.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from ocannl.dialects.scalar.precisions import BOOL
-from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.scalar.terms import App, Arg, Const
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.expressions import apply, positions
+from ocannl.program.expressions import apply, positions, spec_apply
 from ocannl.program.tensor import Tensor, TensorLike
 from ocannl.program.tensor_functions.along_axis import Along, along_axis
-from ocannl.program.tensor_functions.einsums import concat
 from ocannl.program.tensor_functions.selection import selected
 from ocannl.program.tensor_functions.sort_keys import SortKeys, last_of, position_of
 from ocannl.program.types.final_types import element_now
@@ -24,6 +25,8 @@ SHORT = 32
 """Up to so many elements are ordered by counting for each one those before it."""
 FEW = 8
 """Up to so many elements are found one after the other."""
+TOGETHER = 2
+"""So many steps of a network are one, which loads and stores 2**2 keys, and their positions."""
 WHERE = App("where", (Arg(0), Arg(1), Arg(2)))
 
 
@@ -31,7 +34,7 @@ def sort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
     """The elements in order along an axis; equal ones stay in order, and NaN is last. Gradients follow the
     elements.
 
-    More than 32 elements are ordered by about log(n)**2 / 2 steps, each of which is compiled.
+    More than 32 elements are ordered by about log(n)**2 / 2 steps, of which two are compiled as one nest.
     """
     order = argsort(t, axis, descending=descending).ir_value
     return along_axis(t, axis, ("sorted", order), lambda along: _elements(along, order))
@@ -101,8 +104,8 @@ class Network:
     1968).
 
     The axis is `bits` axes of two elements, and one of `runs`. A run is 2**`bits` elements in order, the
-    first bit that of least weight; in the upper half of the runs it is in reverse. So all steps but a few
-    compare elements side by side with others side by side, as vectors do.
+    first bit that of least weight. So elements side by side are those of several runs, which vectors compare
+    with others side by side.
 
     Attributes:
         keys: what is compared first.
@@ -141,7 +144,7 @@ class Network:
         while found.bits < bits:
             found = found.paired().merged()
         while found.runs > 1:
-            found = found.paired().kept().merged()
+            found = found.paired().kept()
         logic = f"{found.slot(*found.axes)} => {found.slot('&'.join(reversed(found.axes)))}"
         ordered = position_of(found.numbers, self.runs, logic)
         return replace(self.along, value=ordered, size=2**bits).first(count, "add")
@@ -157,64 +160,67 @@ class Network:
         return replace(self, keys=keys, numbers=numbers, bits=self.bits + 1, runs=self.runs // 2)
 
     def merged(self) -> Network:
-        """With runs in order that rise, then fall."""
-        found = self
-        for bit in reversed(range(self.bits)):
-            found = found.exchanged(bit)
-        return found
-
-    def halves(self, bit: int) -> list[str]:
-        """The slots of the elements where a bit is 0 and 1, and one without it."""
-        axes = self.axes
-        return [self.slot(*axes[:bit], *at, *axes[bit + 1 :]) for at in (["0"], ["1"], [])]
-
-    def swapped(self, bit: int, *, reverse: bool) -> Value:
-        """Whether an element where a bit is 0 comes after the one where it is 1; with `reverse`, before it in
-        the upper half of the runs.
-        """
-        key, other, number, other_number = Arg(0), Arg(1), Arg(2), Arg(3)
-        greater = App("lt", (key, other) if self.descending else (other, key))
-        tie = App("and", (App("eq", (key, other)), App("lt", (other_number, number))))
-        term: Term = App("or", (greater, tie))
-        operands = [self.keys, self.keys, self.numbers, self.numbers]
-        low, high, rest = self.halves(bit)
-        slots = [low, high, low, high]
-        if reverse:
-            term = App("ne", (term, App("le", (Const(self.runs // 2), Arg(4)))))
-            operands.append(positions(Dim(self.runs)))
-            slots.append("run,")
-        return apply(term, operands, logic=f"{'; '.join(slots)} => {rest}")
-
-    def chosen(self, bit: int, swapped: Value, value: Value, *, second: bool, part: str | None) -> Value:
-        """One element of each pair: after an exchange the first or the second, at a bit or without it."""
-        low, high, rest = self.halves(bit)
-        slots = f"{low}; {high}" if second else f"{high}; {low}"
-        axes = self.axes
-        result = self.slot(*axes[:bit], *([part] if part else []), *axes[bit + 1 :])
-        dims = [(part, Dim(1))] if part else []
-        return apply(WHERE, [swapped, value, value], logic=f"{rest}; {slots} => {result}", dims=dims)
-
-    def exchanged(self, bit: int) -> Network:
-        """With the elements of each pair that a bit tells apart in order."""
-        swapped, axes = self.swapped(bit, reverse=self.runs > 1), self.axes
-        slots = [self.slot(*axes[:bit], part, *axes[bit + 1 :]) for part in ("low", "high", "low^high")]
-
-        def both(value: Value) -> Value:
-            low, high = (
-                Tensor(self.chosen(bit, swapped, value, second=second, part="part"))
-                for second in (False, True)
-            )
-            return concat(f"{slots[0]}; {slots[1]} => {slots[2]}", low, high).ir_value
-
-        return replace(self, keys=both(self.keys), numbers=both(self.numbers))
+        """With both halves of each run as one: the first elements of one meet the last ones of the other."""
+        return self.exchanged(self.bits, turned=True)
 
     def kept(self) -> Network:
-        """With the first element of each pair that the last bit tells apart. As one of the two runs is in
-        reverse, these are the first half of both.
+        """With the first elements of both halves of each run, in order."""
+        first, _ = self.ordered(self.at((0,), self.bits), self.at((1,), self.bits, turned=True))
+        found = replace(self, keys=first.keys, numbers=first.numbers, bits=self.bits - 1)
+        return found.exchanged(found.bits)
+
+    def exchanged(self, bits: int, *, turned: bool = False) -> Network:
+        """With the elements of each pair in order that a bit tells apart, for one bit after the other from so
+        many of least weight; `turned` as in `at`.
         """
-        bit = self.bits - 1
-        swapped = self.swapped(bit, reverse=False)
-        keys, numbers = (
-            self.chosen(bit, swapped, value, second=False, part=None) for value in (self.keys, self.numbers)
+        if not bits:
+            return self
+        count = min(bits, TOGETHER)
+        places = list(product((0, 1), repeat=count))
+        parts = {place: self.at(place, bits, turned=turned) for place in places}
+        for bit in range(count):
+            for place in places:
+                if not place[bit]:
+                    other = (*place[:bit], 1, *place[bit + 1 :])
+                    parts[place], parts[other] = self.ordered(parts[place], parts[other])
+        in_memory = [parts[place[::-1]] for place in places]
+        keys, numbers = (self.joined(each, bits, count) for each in zip(*in_memory, strict=True))
+        return replace(self, keys=keys, numbers=numbers).exchanged(bits - count)
+
+    def at(self, place: tuple[int, ...], bits: int, *, turned: bool = False) -> SortKeys:
+        """The elements where the uppermost of so many bits have these values; with `turned`, those of the
+        second half from their end.
+        """
+        below, above = self.axes[: bits - len(place)], self.axes[bits:]
+        upper, *lower = place
+        is_turned = turned and upper == 1
+        at = [upper, *(1 - each if is_turned else each for each in lower)]
+        read = [f"-{axis}" for axis in below] if is_turned else below
+        logic = f"{self.slot(*read, *map(str, reversed(at)), *above)} => {self.slot(*below, *above)}"
+        return SortKeys(*(apply(Arg(0), [value], logic=logic) for value in (self.keys, self.numbers)))
+
+    def ordered(self, one: SortKeys, other: SortKeys) -> tuple[SortKeys, SortKeys]:
+        """Elements of two parts, those first that come first."""
+        keys, numbers = (Arg(0), Arg(1)), (Arg(2), Arg(3))
+        greater = App("lt", keys if self.descending else keys[::-1])
+        tie = App("and", (App("eq", keys), App("lt", numbers[::-1])))
+        operands = [one.keys, other.keys, one.numbers, other.numbers]
+        swapped = apply(App("or", (greater, tie)), operands, logic=".")
+        first, second = (
+            SortKeys(*(apply(WHERE, [swapped, *values], logic=".") for values in zip(*pair, strict=True)))
+            for pair in ((other, one), (one, other))
         )
-        return replace(self, keys=keys, numbers=numbers, bits=bit)
+        return first, second
+
+    def joined(self, parts: Sequence[Value], bits: int, count: int) -> Value:
+        """The parts in which some bits have all their values, with these bits."""
+        below, upper, above = self.axes[: bits - count], self.axes[bits - count : bits], self.axes[bits:]
+        logic = f"{self.slot(*below, *above)} => {self.slot(*below, 'part', *above)}"
+        apart = [apply(Arg(0), [part], logic=logic, dims=[("part", Dim(1))]) for part in parts]
+        names = [f"part{number}" for number in range(len(parts))]
+        slots = "; ".join(self.slot(*below, name, *above) for name in names)
+        whole = spec_apply(
+            f"{slots} => {self.slot(*below, '^'.join(names), *above)}", "add", "add", apart, []
+        )
+        logic = f"{self.slot(*below, '&'.join(upper), *above)} => {self.slot(*below, *upper, *above)}"
+        return apply(Arg(0), [whole], logic=logic, dims=[(axis, Dim(2)) for axis in upper])
