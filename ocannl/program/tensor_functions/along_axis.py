@@ -9,7 +9,7 @@ from typing import Literal, cast, overload
 
 from xdsl.dialects.builtin import f32, i32
 
-from ocannl.dialects.scalar.accumulation import ORDERED
+from ocannl.dialects.scalar.accumulation import ORDERED, neutral_number
 from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
@@ -30,8 +30,8 @@ REVERSED = slice(None, None, -1)
 # What is longer is accumulated in blocks: of the first of these sizes that divides it.
 SHORT, BLOCKS = 64, (16, 8, 12, 10, 20, 25, 15, 9)
 
-DIRECT = {"add": 0, "mul": 1}
-"""Accumulations that are made anew for each element of a block, with their neutral elements."""
+DIRECT = ("add", "mul", "max", "min")
+"""Accumulations that are made anew for each element of a block."""
 FEW = 8
 """Up to so many blocks are accumulated so, too."""
 
@@ -104,7 +104,8 @@ class Along:
 
     def direct(self, accum: str) -> Value:
         """Each accumulated by itself: a vector of elements adds each one before them, or the neutral one."""
-        term = App("where", (App("le", (Arg(1), Arg(2))), Arg(0), Const(DIRECT[accum])))
+        neutral = Const(neutral_number(accum, element_now(self.value)))
+        term = App("where", (App("le", (Arg(1), Arg(2))), Arg(0), neutral))
         numbers = positions(Dim(self.size))
         logic = f"{self.slot}; {self.name},; last, => {self.with_axis('last')}"
         return apply(term, [self.value, numbers, numbers], logic=logic, accum=accum)
