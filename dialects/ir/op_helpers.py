@@ -12,7 +12,13 @@ from weakref import ref
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
 from xdsl.irdl import IRDLOperation, VarIRConstruct, irdl_op_definition
-from xdsl.irdl.operations import BaseAccessor, BeforeVariadicSingleAccessor, UniqueVariadicAccessor
+from xdsl.irdl.operations import (
+    BaseAccessor,
+    BeforeVariadicSingleAccessor,
+    OptionalPropertyAccessor,
+    PropertyAccessor,
+    UniqueVariadicAccessor,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -28,8 +34,15 @@ class OperationKind(ABCMeta):
     __instancecheck__ = type.__instancecheck__
 
 
+# A value is equal to itself alone, as any object: xDSL's function in Python makes keys of values slow.
+SSAValue.__hash__ = object.__hash__
+
+
 class OwnOperation(IRDLOperation, metaclass=OperationKind):
     """Base of the operations of all dialects here."""
+
+    # As that of `SSAValue`.
+    __hash__ = object.__hash__
 
 
 class Values(tuple[object, ...]):
@@ -47,12 +60,16 @@ _TUPLES: dict[VarIRConstruct, Callable[[object], Values]] = {
 
 
 def operation_definition(cls: type[OperationT]) -> type[OperationT]:
-    """`irdl_op_definition`, with operands, results and regions read from their tuples.
+    """`irdl_op_definition`, with operands, results and regions read from their tuples, and properties from
+    their dictionary.
 
-    xDSL's accessors make a view of all first and take four times as long, where passes do little else.
+    xDSL's accessors make a view of all first and take four times as long, where passes do little else; those
+    of properties take twice as long.
     """
     defined = irdl_op_definition(cls)
     for name, accessor in list(vars(defined).items()):
+        if isinstance(accessor, PropertyAccessor | OptionalPropertyAccessor):
+            setattr(defined, name, _property(accessor))
         if not isinstance(accessor, BaseAccessor) or accessor.construct not in _TUPLES:
             continue
         values = _TUPLES[accessor.construct]
@@ -62,6 +79,28 @@ def operation_definition(cls: type[OperationT]) -> type[OperationT]:
             others_after = accessor.num_defs - accessor.idx - 1
             setattr(defined, name, _operands(values, accessor.idx, others_after))
     return defined
+
+
+def _property(accessor: PropertyAccessor | OptionalPropertyAccessor) -> property:
+    """A property for one property of operations."""
+    name = accessor.property_name
+
+    def needed(op: Operation) -> Attribute:
+        return op.properties[name]
+
+    def optional(op: Operation) -> Attribute | None:
+        return op.properties.get(name, default)
+
+    def change(op: Operation, value: Attribute | None) -> None:
+        if value is None:
+            op.properties.pop(name, None)
+        else:
+            op.properties[name] = value
+
+    if isinstance(accessor, PropertyAccessor):
+        return property(needed, change)
+    default = accessor.default_value
+    return property(optional, change)
 
 
 def _element(values: Callable[[object], Values], index: int) -> property:

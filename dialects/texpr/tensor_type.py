@@ -199,8 +199,9 @@ def parse_logic(parser: Parser) -> tuple[str | None, tuple[tuple[str, DimTerm], 
 
 
 def tensor_type(value: SSAValue) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
+    type = value.type
+    assert isinstance(type, TensorType)
+    return type
 
 
 def shape_of(value: SSAValue) -> Shape:
