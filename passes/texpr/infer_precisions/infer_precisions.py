@@ -59,8 +59,10 @@ class Precisions:
     """The element types of values, at first those that were given or settled."""
     used_for: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     """The widest precision of the known results that a value is used for."""
+    ops: Sequence[Operation] = ()
+    """The operations that propagate, in order."""
     places: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
-    """The places of the operations that propagate, in order."""
+    """The places of these operations."""
     upwards: Sweeps = field(default_factory=lambda: Sweeps(()))
     downwards: Sweeps = field(default_factory=lambda: Sweeps(()))
     """The places of those to look at again, since what they depend on has changed."""
@@ -106,16 +108,20 @@ class Precisions:
             return found
         return widest([found, f32])
 
-    def propagate(self, ops: Sequence[Operation]) -> None:
+    def begin(self, ops: Sequence[Operation]) -> None:
+        """Has `propagate` look at all operations."""
+        self.ops = [op for op in ops if isinstance(op, PROPAGATING)]
+        places = range(len(self.ops))
+        self.places = dict(zip(self.ops, places, strict=True))
+        self.upwards, self.downwards = Sweeps(places), Sweeps(places, backwards=True)
+
+    def propagate(self) -> None:
         """Learns what follows from what is known."""
-        ops = [op for op in ops if isinstance(op, PROPAGATING)]
-        self.places = {op: place for place, op in enumerate(ops)}
-        self.upwards, self.downwards = Sweeps(range(len(ops))), Sweeps(range(len(ops)), backwards=True)
         while self.upwards.following or self.downwards.following:
             for place in self.upwards.sweep():
-                self.up(ops[place])
+                self.up(self.ops[place])
             for place in self.downwards.sweep():
-                self.down(ops[place])
+                self.down(self.ops[place])
 
     def up(self, op: Operation) -> None:
         known = self.known.get
@@ -262,13 +268,15 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
         for op in tensors:
             precisions.note_use(op, precisions.known.get(op.result))
         if any(type(op) is ScanOp for op in tensors):
-            precisions.propagate(ops)
+            precisions.begin(ops)
+            precisions.propagate()
         precisions.outside_decides = True
-        precisions.propagate(ops)
+        precisions.begin(ops)
+        precisions.propagate()
         for value in values_in(tensors):
             if value not in whole.soft:
                 precisions.learn(value, f32)
-        precisions.propagate(ops)
+        precisions.propagate()
         wider = wider_in_scans(tensors, precisions.known)
         if wider.keys() <= given.keys():
             break
