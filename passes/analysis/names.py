@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import field
 
 from ocannl.dialects.index.linear import Linear, Space, SpaceAttr
 from ocannl.dialects.index.scopes import scope_sizes
@@ -29,6 +30,8 @@ class Names:
     """
 
     used: set[str]
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
+    """The last number that was given to each name, whose lower ones are all in use."""
 
     @staticmethod
     def of(func: FuncOp, nest: NestOp) -> Names:
@@ -39,10 +42,14 @@ class Names:
         return Names(used)
 
     def fresh(self, name: str) -> str:
-        candidate, stem, number = name, name.rstrip("0123456789") or name, 0
-        while candidate in self.used:
-            number += 1
-            candidate = f"{stem}{number}"
+        candidate = name
+        if name in self.used:
+            stem = name.rstrip("0123456789") or name
+            number = self.numbers.get(stem, 0)
+            while candidate in self.used:
+                number += 1
+                candidate = f"{stem}{number}"
+            self.numbers[stem] = number
         self.used.add(candidate)
         return candidate
 
