@@ -35,6 +35,7 @@ from ocannl.dialects.ir.op_helpers import (
     UnaryOp,
     given,
     operation_definition,
+    operations_of,
     parse_defined_operand,
     print_parts,
 )
@@ -120,14 +121,14 @@ class NestOp(ScheduledOp):
         Positions that are found at run time determine no variable.
         """
         space = dict(self.space.data)
-        stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
+        stores = (op for op in operations_of(self.body.block) if type(op) is StoreOp)
         return {name for store in stores for name in clashing_variables(static_part(store), space)}
 
     def clashes(self, variables: Iterable[str]) -> bool:
         """Whether points that differ in these variables only may store to the same element."""
         sizes = dict(self.space.data)
         space = {name: sizes[name] for name in variables if name in sizes}
-        stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
+        stores = (op for op in operations_of(self.body.block) if type(op) is StoreOp)
         return any(clashing_variables(static_part(store), space) for store in stores)
 
     def _verify_schedule(self, schedule: Schedule) -> None:
@@ -179,11 +180,11 @@ class GroupOp(ScheduledOp):
 
     @property
     def nodes(self) -> list[NodeOp]:
-        return [op for op in self.body.block.ops if isinstance(op, NodeOp)]
+        return [op for op in operations_of(self.body.block) if type(op) is NodeOp]
 
     @property
     def nests(self) -> list[NestOp]:
-        return [op for op in self.body.block.ops if isinstance(op, NestOp)]
+        return [op for op in operations_of(self.body.block) if type(op) is NestOp]
 
     @property
     def clashing(self) -> set[str]:
@@ -191,8 +192,8 @@ class GroupOp(ScheduledOp):
         own, found = {node.result for node in self.nodes}, set[str]()
         for nest in self.nests:
             space = dict((*self.space.data, *nest.space.data))
-            for op in nest.body.block.ops:
-                if isinstance(op, StoreOp) and op.node not in own:
+            for op in operations_of(nest.body.block):
+                if type(op) is StoreOp and op.node not in own:
                     found |= clashing_variables(static_part(op), space)
         return found & set(self.space.names)
 

@@ -177,7 +177,7 @@ def has_points(step: NestOp | GroupOp) -> bool:
 def reduction_work(ops: Iterable[Operation]) -> int:
     """How often the innermost bodies of the reductions among `ops` are evaluated."""
     return sum(
-        points(op.space.data) * max(1, reduction_work(op.body.block.ops))
+        points(op.space.data) * max(1, reduction_work(operations_of(op.body.block)))
         for op in ops
         if isinstance(op, ReduceOp)
     )

@@ -113,7 +113,7 @@ class _Liveness:
 
     def _scan_reduce(self, reduce: ReduceOp, overwritten: set[Cell]) -> None:
         remove_unused_operations(reduce.body.block)
-        for op in reduce.body.block.ops:
+        for op in operations_of(reduce.body.block):
             if isinstance(op, LoadOp):
                 self._read(op, overwritten)
             elif isinstance(op, ReduceOp):

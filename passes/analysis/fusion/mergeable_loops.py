@@ -12,7 +12,7 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.nests import Indexed
+from ocannl.passes.analysis.nests import Indexed, operations
 
 MergedLoops: TypeAlias = tuple[str, ...]
 
@@ -21,8 +21,9 @@ def mergeable_loops(nest: NestOp) -> tuple[MergedLoops, ...]:
     """The largest groups of the variables of a nest, and of each of its reductions; outermost variables
     first.
     """
-    addresses = [address_of(op) for op in nest.walk() if isinstance(op, Indexed)]
-    spaces = [op.space.data for op in nest.walk() if isinstance(op, NestOp | ReduceOp)]
+    ops = operations(nest.body.block)
+    addresses = [address_of(op) for op in ops if isinstance(op, Indexed)]
+    spaces = [nest.space.data, *(op.space.data for op in ops if type(op) is ReduceOp)]
     return tuple(group for space in spaces for group in _groups(space, addresses) if len(group) > 1)
 
 

@@ -21,7 +21,7 @@ from ocannl.dialects.loops.dot_instructions import (
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.costs.tile_cost import rows_that_stay
-from ocannl.passes.analysis.nests import names_in, variable_sizes
+from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
 from ocannl.passes.analysis.schedules.divisors import largest_divisor
 from ocannl.passes.analysis.targets.target import TargetDescription
 
@@ -153,7 +153,7 @@ def find_dot_product(nest: NestOp, target: TargetDescription) -> DotProduct | No
     """
     if not target.features & DOT_FEATURES or not isinstance(nest.parent_op(), FuncOp):
         return None
-    reductions = [op for op in nest.body.walk() if isinstance(op, ReduceOp)]
+    reductions = [op for op in operations(nest.body.block) if type(op) is ReduceOp]
     if len(reductions) != 1:
         return None
     found = min(candidates(nest, reductions[0], target), key=lambda found: found.cycles, default=None)

@@ -6,6 +6,7 @@ from xdsl.dialects.arith import MulfOp, MuliOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import LoadOp, ReduceOp, SumBlocks, YieldOp
 from ocannl.dialects.scalar.precisions import is_integer
 from ocannl.passes.analysis.nests import names_in
@@ -28,8 +29,8 @@ def is_contraction(reduction: ReduceOp) -> bool:
     around, reduced = scope_sizes(reduction).keys(), set(reduction.space.names)
     operands = [
         used & around
-        for op in reduction.body.block.ops
-        if isinstance(op, LoadOp) and not reduced.isdisjoint(used := names_in(op.indices.data))
+        for op in operations_of(reduction.body.block)
+        if type(op) is LoadOp and not reduced.isdisjoint(used := names_in(op.indices.data))
     ]
     return any(x - y and y - x for k, x in enumerate(operands) for y in operands[:k])
 

@@ -15,12 +15,14 @@ from xdsl.ir import Block, SSAValue
 from ocannl.dialects.index.linear import POSITION
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.ir.op_helpers import operands_of, operations_of
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.passes.analysis.costs.cost import CONVERSIONS, instructions
+from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.patterns.word_products import DEPTH, WORK, in_words, word_product
 
 
@@ -95,8 +97,8 @@ def nest_facts(nest: NestOp, merged: Sequence[tuple[str, ...]] = ()) -> ScopeFac
 
 def _read(scope: ScopeFacts, block: Block, depends: dict[SSAValue, set[str]], schedule: Schedule) -> None:
     """Fills a scope from its block; `depends` maps each value to the loops on which it depends."""
-    for op in block.ops:
-        names = set[str]().union(*(depends[operand] for operand in op.operands if operand in depends))
+    for op in operations_of(block):
+        names = set[str]().union(*[depends[operand] for operand in operands_of(op) if operand in depends])
         match op:
             case LoadOp() | StoreOp():
                 access = read_access(op, depends, schedule)
@@ -162,7 +164,7 @@ def computed_bytes(nest: NestOp) -> int:
     """The bytes of the widest float that a nest computes with, of integers where there is none: small ones
     are widened in registers.
     """
-    results = [result.type for op in nest.body.walk() for result in op.results]
+    results = [result.type for op in operations(nest.body.block) for result in op.results]
     floats = [t.size for t in results if isinstance(t, Float32Type | Float64Type)]
     return max(floats or [t.size for t in results if isinstance(t, IntegerType)], default=0)
 

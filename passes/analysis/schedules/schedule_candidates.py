@@ -11,6 +11,7 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.records import dataclass
@@ -21,6 +22,7 @@ from ocannl.passes.analysis.costs.live_values import most_live
 from ocannl.passes.analysis.costs.tile_cost import TileCost, chains, rows_that_stay
 from ocannl.passes.analysis.costs.tile_heights import MOST_OF_PRODUCT, best_height
 from ocannl.passes.analysis.fusion.mergeable_loops import mergeable_loops
+from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.patterns.sums import is_contraction
 from ocannl.passes.analysis.schedules.loop_order import MUCH_LESS, LoopOrder
 from ocannl.passes.analysis.schedules.nest_facts import ScopeFacts, computed_bytes, nest_facts
@@ -56,7 +58,7 @@ class Choice:
 
 
 def loads_of(nest: NestOp) -> list[LoadOp]:
-    return [op for op in nest.walk() if isinstance(op, LoadOp)]
+    return [op for op in operations(nest.body.block) if type(op) is LoadOp]
 
 
 class Chooser:
@@ -83,7 +85,7 @@ class Chooser:
         self.in_turn = bool(nest.clashing)
         self.loops = LoopOrder(facts, self.dominant, target)
         self.work = sum(scope.work for scope in facts.walk())
-        self.beside = sum([length(op) for op in nest.body.block.ops])
+        self.beside = sum([length(op) for op in operations_of(nest.body.block)])
 
     @staticmethod
     def of(

@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.op_helpers import operands_of, operations_of
 from ocannl.dialects.loops import LoadOp, ReduceOp
 from ocannl.dialects.records import dataclass
 from ocannl.passes.analysis.nests import Indexed, substituted
@@ -44,8 +45,8 @@ class ValueNumbering:
     def of(self, op: Operation) -> Key:
         if isinstance(op, ReduceOp):
             return self._of_reduce(op)
-        operands = [self.positions.get(operand, operand) for operand in op.operands]
-        arguments: Key = frozenset(operands) if isinstance(op, COMMUTATIVE) else tuple(operands)
+        operands = [self.positions.get(operand, operand) for operand in operands_of(op)]
+        arguments: Key = frozenset(operands) if type(op) in COMMUTATIVE else tuple(operands)
         if isinstance(op, LoadOp):
             return LoadOp, arguments, self.writes.get(op.node, 0), substituted(op.indices, self.variables)
         properties = dict(op.properties)
@@ -58,7 +59,7 @@ class ValueNumbering:
         for name, _ in op.space.data:
             inner.variables[name] = Linear.var(f"#{len(inner.variables)}")
         keys: list[Key] = []
-        for member in op.body.block.ops:
+        for member in operations_of(op.body.block):
             keys.append(inner.of(member))
             for result in member.results:
                 inner.positions[result] = inner.depth, len(keys), result.index

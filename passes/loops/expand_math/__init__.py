@@ -67,6 +67,8 @@ APPROXIMATIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
 
 def expansion_of(op: Operation) -> Callable[..., SSAValue] | None:
     """How an operation is expanded, if at all, where hardware has approximations."""
+    if type(op) not in EXPANSIONS:
+        return None
     if has_approximate_quotient(op):
         return tanh_by_approximate_quotient
     return (APPROXIMATIONS if is_approximate(op) else EXPANSIONS).get(type(op))

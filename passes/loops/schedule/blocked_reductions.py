@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Space, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import Schedule
@@ -81,7 +82,7 @@ def sum_of_products(nest: NestOp) -> ReduceOp | None:
     """The sum of products of two operands of a nest, on which all of its points depend, and which reads
     nothing that it writes.
     """
-    ops = list(nest.body.block.ops)
+    ops = operations_of(nest.body.block)
     sums = [op for op in ops if isinstance(op, ReduceOp)]
     if len(sums) != 1 or nest.clashing or not isinstance(nest.parent_op(), FuncOp | None):
         return None
@@ -169,7 +170,7 @@ def is_streaming(nest: NestOp, found: ReduceOp, target: TargetDescription) -> bo
 
 
 def loads_in(reduction: ReduceOp) -> list[LoadOp]:
-    return [op for op in reduction.body.block.ops if isinstance(op, LoadOp)]
+    return [op for op in operations_of(reduction.body.block) if type(op) is LoadOp]
 
 
 def cheapest(
