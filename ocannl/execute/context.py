@@ -40,7 +40,7 @@ from ocannl.program.location import here
 from ocannl.program.memory.initial_values import ExpressionSample
 from ocannl.program.memory.state import Root
 from ocannl.program.meshes.mesh import Mesh
-from ocannl.program.mistakes.other_names import NamesApart
+from ocannl.program.mistakes.other_names import CONTEXTS, ClassNamesApart, NamesApart
 from ocannl.program.module.extract import ExtractedRoutine, extract, origin_of
 from ocannl.program.module.needed import needed
 from ocannl.program.numbering import Numbering
@@ -66,7 +66,7 @@ from ocannl.runtime.traced import compile_traced
 from ocannl.runtime.traced_loops import TRACED
 
 
-class Context(OfThisProcess, TensorMemory, NamesApart):
+class Context(OfThisProcess, TensorMemory, NamesApart, metaclass=ClassNamesApart):
     """A device with the memory of tensors on it, which compiles and runs routines.
 
     `Context.auto()` is of the backend `OCANNL_BACKEND`, else of the best device there is. `ctx[t]` is the
@@ -76,6 +76,8 @@ class Context(OfThisProcess, TensorMemory, NamesApart):
     Parallel loops run on `threads` threads: by default `OCANNL_THREADS`, else as many as this process has
     cores. Results have the same bits for any number of them.
     """
+
+    in_place_of = CONTEXTS
 
     def __init__(
         self,

@@ -135,6 +135,7 @@ CONV_TRANSPOSE = Counterpart(CONV.names, _transposed_ours, _transposed_theirs)
 
 # Attention has the products of queries, keys and values in one array.
 HEADS = ("q", "k", "v")
+BIAS_KV = ("bias_k", "bias_v")
 
 
 def _attention_names(parts: Parts) -> Mapping[str, Sequence[str]]:
@@ -146,6 +147,7 @@ def _attention_names(parts: Parts) -> Mapping[str, Sequence[str]]:
         **joined,
         "out_proj.weight": ["w_o"],
         **({"in_proj_bias": [f"b_{head}" for head in HEADS], "out_proj.bias": ["b_o"]} if biased else {}),
+        **{name: [name] for name in BIAS_KV if name in parts},
     }
 
 
@@ -160,7 +162,10 @@ def _attention_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Conv
     found: dict[str, Converted] = {}
     for name, array in arrays.items():
         kind = "w" if name.endswith("weight") else "b"
-        if name.startswith("out_proj"):
+        if name in BIAS_KV:
+            split = array.reshape(heads, -1)
+            found[name] = Converted(split, (split.shape, ()))
+        elif name.startswith("out_proj"):
             split = array.reshape(-1, heads, array.shape[1] // heads) if kind == "w" else array
             found[f"{kind}_o"] = Converted(split, (split.shape[:1], split.shape[1:]))
         elif name.endswith("_proj_weight") and name[0] in HEADS:
@@ -188,7 +193,7 @@ def _attention_theirs(block: Block[..., Any], arrays: Arrays) -> Arrays:
     found |= {"out_proj.weight": w_o.reshape(len(w_o), -1)}
     if "b_q" in arrays:
         found |= {"in_proj_bias": np.concatenate(flat("b")), "out_proj.bias": arrays["b_o"]}
-    return found
+    return found | {name: arrays[name].reshape(1, 1, -1) for name in BIAS_KV if name in arrays}
 
 
 def _setting(block: Block[..., Any], name: str) -> int:

@@ -185,7 +185,8 @@ def check_spec(spec: object, operands: int, most: int | None = MOST_OPERANDS) ->
     """Raises `ArgumentError` for a spec that is not text, `SpecError` for too few or too many operands."""
     if not isinstance(spec, str):
         kind = type(spec).__name__
-        joined = ', as in oc.concat("b | i; b | j => b | i^j", x, y)' if kind in ("list", "tuple") else ""
+        of_two = 'oc.einsum("i j; j k => i k", x, y) and oc.concat("b | i; b | j => b | i^j", x, y)'
+        joined = f", as in {of_two}" if kind in ("list", "tuple") else ""
         message = f"a spec is a string, found {kind}; it stands before the operands{joined}"
         raise ArgumentError(message)
     if not operands or (most is not None and operands > most):

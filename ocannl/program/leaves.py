@@ -168,6 +168,18 @@ def _memory_order(axes: str) -> str:
     return "".join(sorted(letters, key="boi".index))
 
 
+NO_ROWS: Rows = {"batch": (), "input": None, "output": None}
+
+
+def _check_no_shape(name: str, init: tuple[object, ...]) -> None:
+    """Raises `ArgumentError` for sizes, which are no initial value."""
+    if init and all(type(size) is int and size > 0 for size in init):
+        raise ArgumentError(
+            f"{init} are the values that `{name}` begins with: a shape is given by row, as output={init[0]}, "
+            "and values as a list"
+        )
+
+
 def param(
     name: str,
     init: float | ArrayLike | Initializer | Expression | None = None,
@@ -200,6 +212,8 @@ def param(
     elif isinstance(init, Expression):
         sample = ExpressionSample(init.tensor())
     else:
+        if isinstance(init, tuple) and rows == NO_ROWS:
+            _check_no_shape(name, cast("tuple[object, ...]", init))
         contents = numbers(init, "an initial value is a number, an array of them or an oc.init")
         has_dtype = holds_arrays(init) and not issubclass(type(init), np.generic)
         if dtype is None and contents.dtype == np.float64 and has_dtype:

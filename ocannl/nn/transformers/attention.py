@@ -130,6 +130,8 @@ def cross_attention(
     out_dim: oc.RowSizes | None = None,
     num_kv_heads: int | None = None,
     bias: bool = False,
+    bias_kv: bool = False,
+    zero_attn: bool = False,
     temperature: float = 1.0,
     dropout_rate: float = 0.0,
     pos_embed: Layer | PositionalLayer | None = None,
@@ -141,17 +143,17 @@ def cross_attention(
 
     Parameters: `label.w_q`: features -> num_heads, d_k, `label.w_k`: other features -> num_heads, d_k,
     `label.w_v`: other features -> num_heads, d_v, `label.w_o`: num_heads, d_v -> out; with `bias`, `b_q`,
-    `b_k`, `b_v` and `b_o` of their output rows. Without `out_dim`, `out` is inferred from its use, such as a
-    residual sum. With `num_kv_heads`, a divisor of `num_heads`, there are as many heads of keys and values,
-    each for a group of queries that follow each other (Ainslie et al., 2023).
+    `b_k`, `b_v` and `b_o` of their output rows. With `bias_kv`, all attend to one position more, of the key
+    `label.bias_k` and the value `label.bias_v`, which are parameters; with `zero_attn`, to one of zeros after
+    that. Without `out_dim`, `out` is inferred from its use, such as a residual sum. With `num_kv_heads`, a
+    divisor of `num_heads`, there are as many heads of keys and values, each for a group of queries that
+    follow each other (Ainslie et al., 2023).
 
     Scores are divided by the square root of `d_k` and by `temperature`. `pos_embed` is applied to queries and
     keys. A mask is s | t -> , with batch axes in front of `s` if there are any; where it is 0, `s` does not
     attend to `t`. `dropout_rate` is that of the attention weights, `init` the initial value of all weights.
     """
-    return _attention(
-        num_heads, d_k, d_v, out_dim, num_kv_heads, bias, temperature, dropout_rate, pos_embed, init, label
-    )
+    return _attention(**locals())  # the arguments: no other is local yet
 
 
 @oc.configurable
@@ -163,6 +165,8 @@ def multi_head_attention(
     out_dim: oc.RowSizes | None = None,
     num_kv_heads: int | None = None,
     bias: bool = False,
+    bias_kv: bool = False,
+    zero_attn: bool = False,
     temperature: float = 1.0,
     dropout_rate: float = 0.0,
     pos_embed: Layer | PositionalLayer | None = None,
@@ -175,20 +179,7 @@ def multi_head_attention(
     With a `cache`, in code, `x` has the next positions of sequences, any number of them; each attends to
     itself and all before it, whose keys and values the cache keeps. A mask then is s | all positions -> .
     """
-    attend = _attention(
-        num_heads,
-        d_k,
-        d_v,
-        out_dim,
-        num_kv_heads,
-        bias,
-        temperature,
-        dropout_rate,
-        pos_embed,
-        init,
-        label,
-        cache,
-    )
+    attend = _attention(**locals())  # the arguments: no other is local yet
     return lambda x, mask=None, train_step=None: attend(x, x, mask, train_step)
 
 
@@ -196,13 +187,29 @@ def _same(x: oc.Tensor, positions: oc.Tensor | None = None) -> oc.Tensor:
     return x
 
 
+def _with_one_more(
+    keys: oc.Tensor, values: oc.Tensor, mask: oc.Tensor | None, key: oc.TensorLike, value: oc.TensorLike
+) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor | None]:
+    """Keys, values and mask with one position behind the others, to which all positions attend."""
+
+    def longer(of: oc.Tensor, one: oc.TensorLike) -> oc.Tensor:
+        return oc.concat("... t | h, d; one | h, d => ... t^one | h, d", of, one, one=1)
+
+    if mask is not None:
+        mask = oc.concat("... s | t -> ; | one -> => ... s | t^one -> ", mask, 1, one=1)
+    return longer(keys, key), longer(values, value), mask
+
+
 def _attention(
+    *,
     num_heads: int,
     d_k: int,
     d_v: int,
     out_dim: oc.RowSizes | None,
     num_kv_heads: int | None,
     bias: bool,
+    bias_kv: bool,
+    zero_attn: bool,
     temperature: float,
     dropout_rate: float,
     pos_embed: Layer | PositionalLayer | None,
@@ -213,6 +220,8 @@ def _attention(
     kv_heads = num_heads if num_kv_heads is None else integer(num_kv_heads, "num_kv_heads", 1)
     if integer(num_heads, "num_heads", 1) % kv_heads:
         raise oc.ArgumentError(f"{num_heads} heads are no groups of {kv_heads}")
+    if cache is not None and (bias_kv or zero_attn):
+        raise oc.ArgumentError("a cache keeps no position of bias_kv or zero_attn")
     d_k, d_v = integer(d_k, "d_k", 1), integer(d_v, "d_v", 1)
     with oc.scope(label):
         w_q = oc.param("w_q", init, output=[num_heads, d_k])
@@ -223,6 +232,8 @@ def _attention(
         b_k = oc.param("b_k", 0.0, output=[kv_heads, d_k]) if bias else None
         b_v = oc.param("b_v", 0.0, output=[kv_heads, d_v]) if bias else None
         b_o = oc.param("b_o", 0.0, output=out_dim) if bias else None
+        bias_k = oc.param("bias_k", init, output=[kv_heads, d_k], input=[]) if bias_kv else None
+        bias_v = oc.param("bias_v", init, output=[kv_heads, d_v], input=[]) if bias_kv else None
     weights_of = softmax(spec=SEEN, temperature=temperature, label=f"{label}_weights")
     drop = dropout(dropout_rate)
     embed: Callable[..., oc.Tensor] = _same if pos_embed is None else pos_embed
@@ -231,13 +242,21 @@ def _attention(
     def linear(w: oc.Tensor, x: oc.Tensor, b: oc.Tensor | None) -> oc.Tensor:
         return w @ x if b is None else w @ x + b
 
+    def more(
+        keys: oc.Tensor, values: oc.Tensor, mask: oc.Tensor | None
+    ) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor | None]:
+        if bias_k is not None and bias_v is not None:
+            key, value = (oc.einsum("| h, d => one | h, d", b, one=1) for b in (bias_k, bias_v))
+            keys, values, mask = _with_one_more(keys, values, mask, key, value)
+        return _with_one_more(keys, values, mask, 0.0, 0.0) if zero_attn else (keys, values, mask)
+
     def attended(
         x: oc.Tensor, memory: oc.Tensor, mask: oc.Tensor | None
     ) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor, oc.Tensor | None]:
         """Queries, keys, values and mask."""
         queries, keys, values = linear(w_q, x, b_q), linear(w_k, memory, b_k), linear(w_v, memory, b_v)
         if cache is None:
-            return embed(queries), embed(keys), values, mask
+            return embed(queries), *more(embed(keys), values, mask)
         oc.infer(keys)
         if not keys.shape.batch:
             raise oc.ArgumentError(f"attention with a cache is along the last batch axis, found {x.shape}")

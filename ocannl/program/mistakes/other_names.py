@@ -1,6 +1,7 @@
 """Names of PyTorch, JAX and NumPy, and what is there in their place."""
 
 import re
+from abc import ABCMeta
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from keyword import iskeyword
@@ -59,6 +60,20 @@ class NamesApart:
             known = () if name.startswith("_") else [own for own in dir(type(self)) if own[0] != "_"]
             raise missing(f"'{type(self).__name__}' object", name, known, self.in_place_of)
 
+
+class ClassNamesApart(ABCMeta):
+    """Says the same for names that such a class itself does not have."""
+
+    in_place_of: Mapping[str, str]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> object:
+            known = () if name.startswith("_") else [own for own in dir(cls) if own[0] != "_"]
+            raise missing(f"type object '{cls.__name__}'", name, known, cls.in_place_of)
+
+
+CONTEXTS = {"gpu": "oc.Context.cuda() or oc.Context.metal()"}
 
 PARTS, BROADCAST = "t[first:last]", "nothing, expressions broadcast"
 COUNTED = "since shapes do not depend on values"

@@ -90,6 +90,8 @@ def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
     """
     if axis not in ROW_KINDS:
         raise ArgumentError(f"a new axis is in the batch, input or output row, found {axis!r}")
+    if isinstance(tensors, Tensor):
+        raise ArgumentError(f"several tensors are stacked, as in oc.stack([a, b], {axis!r}); found one")
     if not tensors:
         raise ArgumentError("there is nothing to stack")
     return _stacked(axis, *tensors)

@@ -37,6 +37,40 @@ def test_attention_to_another_sequence():
         np.testing.assert_allclose(ctx[gradient], tensor.grad, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("bias_kv", "zero_attn"), [(True, False), (False, True), (True, True)])
+def test_attention_to_positions_that_it_adds(bias_kv: bool, zero_attn: bool, masked: bool):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.MultiheadAttention(8, 2, add_bias_kv=bias_kv, add_zero_attn=zero_attn, batch_first=True)
+    block, ctx = (
+        nn.multi_head_attention(
+            num_heads=2, d_k=4, d_v=4, out_dim=8, bias=True, bias_kv=bias_kv, zero_attn=zero_attn
+        ),
+        oc.Context.cpu(),
+    )
+    array = random(2, 5, 8)
+    x = oc.data(array, axes="bbo")
+    y = block(x, nn.causal_mask() if masked else None)
+    oc.interop.from_torch(ctx, block, module.state_dict())
+    given = torch.tensor(array, requires_grad=True)
+    later = torch.nn.Transformer.generate_square_subsequent_mask(5) if masked else None
+    wanted = module(given, given, given, need_weights=False, attn_mask=later)[0]
+    np.testing.assert_allclose(ctx[y], wanted.detach(), rtol=2e-4, atol=2e-5)
+    (wanted**2).sum().backward()
+    parts = [x, *([block.bias_k, block.bias_v] if bias_kv else [])]
+    theirs = [
+        given.grad,
+        *([p.grad.reshape(2, 4) for p in (module.bias_k, module.bias_v)] if bias_kv else []),
+    ]
+    found = oc.grad((y * y).einsum("...|... => |"), parts)
+    for gradient, other in zip(found, theirs, strict=True):
+        np.testing.assert_allclose(ctx[gradient], other, rtol=1e-3, atol=1e-4)
+    back = oc.interop.to_torch(ctx, block)
+    assert {*back} == {*module.state_dict()}
+    for name, tensor in module.state_dict().items():
+        np.testing.assert_array_equal(back[name], tensor)
+
+
 def test_attention_to_other_features():
     """PyTorch keeps the products apart then."""
     torch = pytest.importorskip("torch")

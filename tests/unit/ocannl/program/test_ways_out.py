@@ -18,7 +18,14 @@ MISTAKES = [
     ("nn.softmax(x)", "softmax: it makes a block, which is called with tensors: softmax()(x)"),
     ("nn.linear(10)", "linear: all arguments are given by name. Its arguments are in_dim, out_dim"),
     ("nn.mlp(hid_dims=16, out_dim=2)", "`hid_dims` of mlp is of type Sequence[int], found 16: write [16]"),
-    ("oc.concat([x, x])", 'found list; it stands before the operands, as in oc.concat("b | i; b | j => b'),
+    ("oc.concat([x, x])", 'and oc.concat("b | i; b | j => b | i^j", x, y)'),
+    ("oc.einsum([0, 1], x)", 'found list; it stands before the operands, as in oc.einsum("i j; j k => i k"'),
+    ("oc.stack(x, 'batch')", "several tensors are stacked, as in oc.stack([a, b], 'batch'); found one"),
+    (
+        "oc.param('w', (3, 4))",
+        "(3, 4) are the values that `w` begins with: a shape is given by row, as output=3",
+    ),
+    ("oc.param('w', (3,))", "(3,) are the values that `w` begins with"),
     ("oc.einsum('i j, j k -> i k', x, x)", "comes after `=>`: here `i j; j k => i k`"),
     (
         "oc.einsum('b | i, i | j -> b | j', x, x)",
@@ -116,3 +123,16 @@ def test_a_scan_says_its_axis_where_there_are_others():
     with pytest.raises(oc.ShapeError, match=r"the scan goes along the last batch axis of `xs` \(8,20\|5\)"):
         states((8, 20))
     assert oc.Context.cpu(1)[states((8, 20), axis=0)].shape == (8, 20, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpu", "'gpu'; in its place: oc.Context.cuda() or oc.Context.metal()"),
+        ("cudda", "did you mean 'cuda'?"),
+    ],
+)
+def test_names_that_the_class_of_contexts_does_not_have(name: str, message: str):
+    with pytest.raises(AttributeError, match=re.escape(message)):
+        getattr(oc.Context, name)
+    assert not hasattr(oc.Context, "no_such_name")
