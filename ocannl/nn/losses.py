@@ -11,10 +11,11 @@ import ocannl as oc
 from ocannl.nn.activations import softplus, softplus_below
 from ocannl.nn.means import mean, output_mean
 from ocannl.nn.options import check_not_negative, check_positive
-from ocannl.nn.pairing import check_paired
+from ocannl.nn.pairing import check_classes, check_paired, known_sizes
 from ocannl.nn.softmax import log_softmax
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.numbers import is_number
+from ocannl.program.location import here
 from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 from ocannl.program.types.floats import is_integer
@@ -46,6 +47,7 @@ def nll(
     target = oc.as_tensor(target)
     if not 0 <= label_smoothing <= 1:
         raise oc.ArgumentError(f"label_smoothing is at least 0 and at most 1, found {label_smoothing!r}")
+    check_classes(log_probs, target, "nn.nll")
     factors = None if weight is None else _factors(weight)
     if target.shape.output == ():
         return _nll_of_ids(log_probs, target, factors, ignore_index, label_smoothing, reduction)
@@ -53,20 +55,8 @@ def nll(
         raise oc.ArgumentError("ignore_index is an id, and the target is a distribution")
     if factors is not None:
         log_probs = log_probs * factors
-    loss = -_weighted(log_probs, target)
+    loss = -oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
     return reduced(_smoothed(loss, log_probs, label_smoothing), reduction)
-
-
-def _weighted(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
-    """The sum over classes, weighted by a distribution."""
-    try:
-        return oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
-    except oc.ShapeError as error:
-        if not is_integer(target.ir_value):
-            raise
-        letters = "b" * len(target.shape)
-        hint = f"ids of classes have batch axes only, as of oc.data(ids, axes={letters!r})"
-        raise oc.ShapeError(f"{error}\n  hint: {hint}") from None
 
 
 def _factors(weight: oc.TensorLike | ArrayLike) -> oc.Tensor:
@@ -102,18 +92,20 @@ def _nll_of_ids(
 def _log_prob_of(log_probs: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
     try:
         return oc.gather("... | c; ... | => ... |", log_probs, ids, at="c")
-    except oc.ShapeError as error:
-        sizes = [size for size in log_probs.shape.batch if size is not ...]
+    except oc.ShapeError:
+        sizes = known_sizes(log_probs.shape.batch)
         more = len(sizes) - len(ids.shape.batch)
         if more <= 0:
             raise
         letters, axes = "b" * (len(sizes) - more) + "o" * (more + 1), "axis" if more == 1 else "axes"
-        hint = (
-            f"there are scores along {more} more {axes} than ids. A layer sums over output axes, as of "
-            "h.reshape(len(h), -1); where it gets an argument, axes={'x': "
-            f"{letters!r}}} of @oc.function makes these"
-        )
-        raise oc.ShapeError(f"{error}\n  hint: {hint}") from None
+        scores = ",".join(map(str, sizes))
+        raise oc.ShapeError(
+            here(
+                f"there are scores along {more} more {axes} than ids: those of {scores}|, these {ids!r}\n"
+                "  hint: a layer sums over output axes, as of h.reshape(len(h), -1); where it gets an "
+                f"argument, axes={{'x': {letters!r}}} of @oc.function makes these"
+            )
+        ) from None
 
 
 def _smoothed(loss: oc.Tensor, log_probs: oc.Tensor, share: float) -> oc.Tensor:
@@ -134,6 +126,8 @@ def cross_entropy(
     """Cross entropy, the `nll` of softmax over the output row: batch | classes and batch | (ids)
     or batch | classes (distributions) to one number. Settings are those of `nll`.
     """
+    target = oc.as_tensor(target)
+    check_classes(logits, target, "nn.cross_entropy")
     log_probs = log_softmax(spec="... | ... -> ..classes..")(logits)
     return nll(
         log_probs,

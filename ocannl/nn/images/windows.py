@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
+from ocannl.nn.images.image_axes import check_images
 from ocannl.nn.images.layout import Layout, layout_of
 from ocannl.nn.images.padding import Amounts, Mode, check_mode, padded, spatial_sizes
 from ocannl.passes.texpr.infer_shapes.hints import channels_first
@@ -143,6 +144,7 @@ class Windows:
 
         Where a size is not known yet, the windows have to fill the axis.
         """
+        check_images(x, len(self.axes))
         lengths = spatial_sizes(x, len(self.axes))
         if not self.is_centred:
             self._check(x, lengths)

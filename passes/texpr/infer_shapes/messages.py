@@ -100,7 +100,7 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf, within: st
     inside = within if location_text(at) == location_text(op) else None
     sides = [] if origin is None else _sides(error, origin, shape_of)
     if inside is not None:
-        sides = [_as_user_knows(side, at, shape_of) for side in sides]
+        sides = [_as_user_knows(side, at, shape_of, inside) for side in sides]
         sides.sort(key=lambda side: inside.find(tensor_name(side.value)) % (len(inside) + 1))
     clash = str(error) if origin is None else _clash(error, origin, sides, shape_of, inside is None)
     lines = [at_line(at, f"shapes do not fit in `{inside or shortened(describe(at))}`: {clash}")]
@@ -112,9 +112,9 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf, within: st
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
 
 
-def _as_user_knows(side: Side, at: Operation, shape_of: ShapeOf) -> Side:
-    """A side that was computed where the user sees one expression: what it was computed from in its place, if
-    that is one tensor with such a row.
+def _as_user_knows(side: Side, at: Operation, shape_of: ShapeOf, inside: str) -> Side:
+    """A side that was computed where the user sees one expression, `inside`: what it was computed from in its
+    place, if that is one tensor with such a row.
     """
     value = side.value
     if not isinstance(value.owner, ApplyOp) or location_text(value.owner) != location_text(at):
@@ -130,8 +130,10 @@ def _as_user_knows(side: Side, at: Operation, shape_of: ShapeOf) -> Side:
     if len(seen) == 1 and side.kind and shape_of(seen[0]).row(side.kind).axes == _axes(side, shape_of):
         return replace(side, value=seen[0])
     given = [f"`{tensor_name(source)}`" for source in seen if not isinstance(source.owner, ParamOp)]
-    shown = f"a value computed from {given[0]}" if len(given) == 1 else "a value computed there"
-    return side if value.name_hint else replace(side, shown_as=shown)
+    if value.name_hint and (len(given) != 1 or value.name_hint in inside):
+        return side
+    what = side.name if value.name_hint else "a value"
+    return replace(side, shown_as=f"{what} computed {f'from {given[0]}' if len(given) == 1 else 'there'}")
 
 
 def _count(side: Side, shape_of: ShapeOf) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,37 @@ def test_cells_that_are_repeated_are_no_gather():
         y = nn.interpolate(size=[10, 6])(x)
         assert y.shape.batch == (2, 10, 6)
         assert y.forward.ir("assign").count('assign.node "cells') == gathers
+
+
+@pytest.mark.parametrize("layer", [nn.conv2d(out_channels=4), nn.max_pool2d(), nn.avg_pool2d()])
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((5, 784), r"array\.reshape\(-1, 28, 28, 1\) has these axes"),
+        ((5, 3072), r"array\.reshape\(-1, 32, 32, 3\) has these axes"),
+        ((28, 30), r"x\[\.\.\., None\] has an axis of one channel"),
+    ],
+)
+def test_images_have_height_and_width(layer: Any, shape: tuple[int, ...], hint: str):
+    said = rf"an image is batch, height, width \| channels, found <x: .*\n  hint: {hint}"
+    with pytest.raises(oc.ShapeError, match=said):
+        layer(oc.data(np.zeros(shape), label="x"))
+
+
+def test_signals_have_positions():
+    with pytest.raises(oc.ShapeError, match=r"an image is batch, position \| channels, found <x: 7, f64>"):
+        nn.conv1d(out_channels=4)(oc.data(np.zeros(7), label="x"))
+
+
+def test_gray_images_need_an_axis_of_one_channel():
+    """A batch of them looks like one image of many channels; nothing is said where that cannot be."""
+    conv = nn.conv2d(out_channels=4)
+    told = (
+        r"<x: 5,28\|28, f64> is taken for one image, of 5 x 28 with 28 channels: x\[\.\.\., None\] is 5 gray"
+    )
+    with pytest.warns(UserWarning, match=told):
+        conv(oc.data(np.zeros((5, 28, 28)), label="x"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for shape in [(28, 28, 3), (5, 28, 28, 28), (8, 9, 16)]:
+            nn.conv2d(out_channels=4)(oc.data(np.zeros(shape)))
