@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dis
 import functools
 import inspect
 import linecache
@@ -71,6 +72,16 @@ def users_text() -> str | None:
     coded[0] = coded[0][start:]
     text = " ".join(b"".join(coded).decode(errors="replace").split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+
+
+def is_result_dropped() -> bool:
+    """Whether the user's call that is running is a statement by itself, so that its value goes nowhere."""
+    frame = user_frame()
+    if frame is None:
+        return False
+    after = (one for one in dis.get_instructions(frame.f_code) if one.offset > frame.f_lasti)
+    following = next(after, None)
+    return following is not None and following.opname == "POP_TOP"
 
 
 def is_called_through(package: str) -> bool:

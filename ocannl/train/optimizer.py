@@ -18,6 +18,7 @@ from ocannl.program.code import at_once, is_recording
 from ocannl.program.eager.default_context import DEFAULT
 from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.eager.setting import is_eager
+from ocannl.program.location import is_result_dropped, user_location, warn_at
 from ocannl.program.memory.as_kept import as_kept
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.program.values import Kind
@@ -156,12 +157,21 @@ class Optimizer(NamesApart):
 
         return self._made("update", loss, params, make)
 
+    def _unless_dropped(self, what: str, code: oc.Code) -> oc.Code:
+        """The code, with a warning where nothing takes it: what it says would never run."""
+        if is_result_dropped():
+            ways = "in a function that is @oc.function, or in `with oc.eager():`, or ctx.compile(code)()"
+            warn_at(user_location(), f"{self.name}.{what}(loss) is code that nothing takes: it runs {ways}")
+        return code
+
     def _made(
         self, what: str, loss: oc.Tensor, params: Params | None, make: Callable[[], oc.Code]
     ) -> oc.Code:
         """The code, which eager mode runs at once and makes once for a loss that is computed again."""
-        if not is_eager() or is_recording():
+        if is_recording():
             return make()
+        if not is_eager():
+            return self._unless_dropped(what, make())
         given = None if params is None else tuple(_parts(params))
         key = what, loss.ir_value, given, self.lr, *self.options.values()
         code = self._again.get(key)

@@ -178,11 +178,19 @@ class Difference:
     second: Step
     greatest: float
 
+    def _at(self) -> str:
+        """The element that differs most, and both of its values."""
+        one, two = self.first.value, self.second.value
+        if one.shape != two.shape or not one.shape:
+            return ""
+        at = np.unravel_index(int(np.argmax(_apart(one, two))), one.shape)
+        return f" at {', '.join(map(str, at))}: {one[at]:.6g} and {two[at]:.6g}"
+
     def __str__(self) -> str:
         place, name = self.first.assignment.place, self.first.expression or self.first.assignment.label
         where = "" if place is None else f"{place}: "
         return (
-            f"{where}`{name}` differs by {self.greatest:.3g}\n"
+            f"{where}`{name}` differs by {self.greatest:.3g}{self._at()}\n"
             f"  {self.first}\n  {self.second}\n  {self.first.assignment.shown}"
         )
 
@@ -230,17 +238,21 @@ def _whole_in_both(a: Trace, b: Trace) -> list[tuple[Step, Step]]:
     return [(one, two) for one, two in pairs if one.value.shape == two.value.shape]
 
 
+def _apart(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    """How much elements differ: NaN not from itself, and infinitely from a number."""
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(same, 0.0, np.abs(x - y))
+    return np.where(np.isnan(apart), np.inf, apart)
+
+
 def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
     """The greatest difference, 0 if it is rounding."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return float("inf")
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    if same.all():
+    if not (greatest := float(_apart(a, b).max(initial=0.0))):
         return 0.0
-    with np.errstate(invalid="ignore"):
-        apart = np.where(same, 0.0, np.abs(x - y))
-    greatest = float(np.where(np.isnan(apart), np.inf, apart).max())
-    finite = np.abs(np.where(np.isfinite(x), x, 0.0)).max()
+    finite = np.abs(np.where(np.isfinite(a), a.astype(np.float64), 0.0)).max()
     allowed = ROUNDING.get(a.dtype.itemsize, 0.0) if a.dtype.kind == "f" else 0.0
     return greatest if greatest > allowed * max(finite, 1e-30) else 0.0

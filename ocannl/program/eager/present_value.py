@@ -37,11 +37,13 @@ def _way_out(text: str) -> str:
     function.
     """
     if method := re.fullmatch(r"(.*)\.\w+\(\)", text):
-        return f"write `{method[1]}`, the tensor"
+        shows = f'return it to see it, or oc.print_values("value", {method[1]})'
+        return f"write `{method[1]}`, the tensor; {shows}"
     call = re.fullmatch(r"([\w.]+)\((.*)\)", text)
     if call is not None and call[1].startswith("math."):
         return "functions of `oc`, as oc.sqrt and oc.cos, take tensors"
-    if call is not None and re.search(r"[,\[]", call[2]):
+    is_of_arrays = call is not None and re.match(r"np\.(?!(as)?array$)", call[1])
+    if call is not None and (is_of_arrays or re.search(r"[,\[]", call[2])):
         return f"{call[1]} is of arrays; functions of `oc`, as oc.einsum and oc.concat, take tensors"
     return f"write `{text if call is None else call[2]}`, the tensor"
 

@@ -68,6 +68,15 @@ ELSEWHERE = {
 
 SIZES = "sizes are given by row, as output=4, input=3"
 
+NOT_GIVEN = {
+    **dict.fromkeys(("in_channels", "num_features"), "it is found where the block is applied: leave it out"),
+    "embed_dim": "d_k and d_v are the sizes of a head, out_dim that of the result",
+    "batch_first": "batch axes always come first: leave it out",
+    "device": "memory is that of a context: with oc.Context.cuda():",
+    "requires_grad": "what is trained is made by oc.param, and oc.grad(f) is of any argument",
+}
+"""Arguments of PyTorch that are given to nothing here, and what there is instead."""
+
 OTHERWISE = {"diff": f"it compares runs; the differences of neighbours are {NEIGHBOURS}"}
 """Functions that do not do to a tensor or an array what others of their name do."""
 
@@ -164,8 +173,12 @@ def misfit(
         why = f"there is no argument `{unknown[0]}`."
         if unknown[0] == "shape" and "output" in taken:
             return f"{called}: {why[:-1]}; {SIZES}"
+        if unknown[0] in NOT_GIVEN:
+            return f"{called}: {why[:-1]}; {NOT_GIVEN[unknown[0]]}"
         if near := _near(unknown[0], taken):
-            return f"{called}: there is no argument `{unknown[0]}`; did you mean `{near}`?"
+            default = signature.parameters[near].default
+            form = f", by default {default!r}" if near == "spec" and isinstance(default, str) else ""
+            return f"{called}: there is no argument `{unknown[0]}`; did you mean `{near}`{form}?"
     for name, value in zip(signature.parameters, args, strict=False):
         if name in named and name not in ("self", "cls"):
             why = f"`{name}` is given twice, by its name, and by its place as {short(value)}."

@@ -55,6 +55,9 @@ class Reduction:
             self.reduced: list[str] = [axis for row in rows for axis in row]
         else:
             numbers = [self.axes] if not isinstance(self.axes, list | tuple) else self.axes
+            if any(hasattr(number, "ir_value") for number in numbers):
+                two = "oc.maximum(a, b), oc.minimum(a, b), a + b and a * b are of two, point by point"
+                raise ArgumentError(f"a reduction is of one tensor: {two}")
             places = [known.place(integer(n, "the number of an axis", least=None)) for n in numbers]
             if len(set(places)) < len(places):
                 raise ArgumentError(f"an axis is reduced once, found the axes {self.axes}")

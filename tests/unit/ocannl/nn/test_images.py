@@ -130,22 +130,20 @@ def test_cells_that_are_repeated_are_no_gather():
     ],
 )
 def test_images_have_height_and_width(layer: Any, shape: tuple[int, ...], hint: str):
-    said = rf"an image is batch, height, width \| channels, found <x: .*\n  hint: {hint}"
+    said = rf"an image is batch, height, width \| channels, and `x` is .*\n  hint: {hint}"
     with pytest.raises(oc.ShapeError, match=said):
         layer(oc.data(np.zeros(shape), label="x"))
 
 
 def test_signals_have_positions():
-    with pytest.raises(oc.ShapeError, match=r"an image is batch, position \| channels, found <x: 7, f64>"):
+    with pytest.raises(oc.ShapeError, match=r"an image is batch, position \| channels, and `x` is 7"):
         nn.conv1d(out_channels=4)(oc.data(np.zeros(7), label="x"))
 
 
 def test_gray_images_need_an_axis_of_one_channel():
     """A batch of them looks like one image of many channels; nothing is said where that cannot be."""
     conv = nn.conv2d(out_channels=4)
-    told = (
-        r"<x: 5,28\|28, f64> is taken for one image, of 5 x 28 with 28 channels: x\[\.\.\., None\] is 5 gray"
-    )
+    told = r"`x` \(5,28\|28\) is taken for one image, of 5 x 28 with 28 channels: x\[\.\.\., None\] is 5 gray"
     with pytest.warns(UserWarning, match=told):
         conv(oc.data(np.zeros((5, 28, 28)), label="x"))
     with warnings.catch_warnings():

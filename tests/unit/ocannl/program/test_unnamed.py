@@ -64,4 +64,4 @@ def test_a_difference_names_the_expression():
     first = oc.debug(total, ctx)
     ctx[x] = [1.0, 0.25]
     found = oc.diff(first, oc.debug(total, ctx))
-    assert "`3 * x` differs by 0.75" in str(found)
+    assert "`3 * x` differs by 0.75 at " in str(found)

@@ -41,7 +41,7 @@ MISTAKES = [
         "(3) has no batch axis, along which a scan goes; axis=0 is its first axis",
     ),
     ("oc.param('w', shape=(3, 4))", "no argument `shape`; sizes are given by row, as output=4, input=3"),
-    ("nn.softmax(dim=-1)", "no argument `dim`; did you mean `spec`?"),
+    ("nn.softmax(dim=-1)", "no argument `dim`; did you mean `spec`, by default"),
     ("oc.param('w', output=3).sum(-1)", "is ...->3; give input= where it is made, [] for no axes, or name"),
     (
         "oc.einsum('b | (h d) => b h | d', x, h=3)",
@@ -64,7 +64,10 @@ MISTAKES = [
         "oc.while_loop(lambda v: v < 3, lambda v: v + 1, x, most=3)",
         "a condition is one number, and `x < 3` has axes of 10, 3",
     ),
-    ("nn.conv2d(out_channels=8, kernel_size=3)(image[0, 0])", "\n  image[0, 0]: 3    (it has no batch axes)"),
+    (
+        "nn.conv2d(out_channels=8, kernel_size=3)(image[0, 0])",
+        "an image is batch, height, width | channels, and `image[0, 0]` is 3",
+    ),
     (
         "oc.einsum('...|d; ...|d => ...|', x[:1], x)",
         "is the same axes in all slots of a spec; `*` broadcasts",

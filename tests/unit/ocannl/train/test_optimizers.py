@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -280,7 +281,7 @@ def test_equal_layers_have_moments_of_their_names():
     first, second = nn.linear(out_dim=3), nn.linear(out_dim=3)
     loss = nn.mse(second(oc.tanh(first(oc.data(X)))), oc.data(X))
     optimizer = train.sgd(momentum=0.9)
-    optimizer.step(loss)
+    _ = optimizer.step(loss)
     assert {*oc.state(optimizer)} == {
         "sgd.steps",
         *(f"sgd.linear{n}.{p}.sgd_momentum" for n in ("", "_1") for p in "wb"),
@@ -412,8 +413,23 @@ def test_options_of_steps_that_are_code_do_not_change():
     w = oc.param("w", np.ones(2, np.float32))
     optimizer = train.sgd(0.1)
     optimizer.lr = 0.5
-    optimizer.step((w * w).sum())
+    _ = optimizer.step((w * w).sum())
     with pytest.raises(oc.ArgumentError, match="`lr` cannot change them; a learning rate that changes is"):
         optimizer.lr = 0.1
     with oc.eager():
         optimizer.lr = 0.1
+
+
+def test_a_step_that_nothing_takes_is_told():
+    """As in a loop of PyTorch, outside of a function: it would train nothing."""
+    loss, optimizer = (oc.param("w", 2.0, output=1) ** 2).sum(), train.sgd(lr=0.1)
+    with pytest.warns(UserWarning, match=r"sgd\.step\(loss\) is code that nothing takes"):
+        optimizer.step(loss)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = optimizer.step(loss)
+        with oc.code("step") as code:
+            optimizer.step(loss)
+        with oc.eager():
+            optimizer.step((oc.param("v", 2.0, output=1) ** 2).sum())
+    assert len(kept.statements) <= len(code.statements)

@@ -36,6 +36,11 @@ NONE: Any = None
 TWO: Any = np.int64(2)
 DIFF: Any = oc.diff
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
+    (lambda ctx, x: NN.conv2d(in_channels=3), "no argument `in_channels`; it is found where the block is"),
+    (lambda ctx, x: NN.batch_norm2d(num_features=3), "no argument `num_features`; it is found where the"),
+    (lambda ctx, x: NN.softmax(dim=-1), "did you mean `spec`, by default '... | ... -> ... d'?"),
+    (lambda ctx, x: ANY.zeros((2,), device="cuda"), "no argument `device`; memory is that of a context"),
+    (lambda ctx, x: ANY.max(x, x), "a reduction is of one tensor: oc.maximum(a, b), oc.minimum(a, b)"),
     (lambda ctx, x: ANY.node("n", 0), "node: given without a name is only label. Its arguments are label, "),
     (
         lambda ctx, x: ANY_TRAIN.adam(BLOCK, 1e-3),
