@@ -120,7 +120,7 @@ def _fill_gaps(target: NestSummary, group: NestSummary, renaming: Renaming) -> b
     nests stack does: neither alone writes whole cache lines.
     """
     return any(
-        a is not None and b is not None and _are_neighbours(a, renamed(b, renaming))
+        _are_neighbours(a, renamed(b, renaming))
         for node in _common_nodes(target, group)
         if node in target.accesses.written and node in group.accesses.written
         for a in target.accesses.maps[node]
@@ -128,9 +128,9 @@ def _fill_gaps(target: NestSummary, group: NestSummary, renaming: Renaming) -> b
     )
 
 
-def _are_neighbours(a: Map, b: Map) -> bool:
+def _are_neighbours(a: Map | None, b: Map | None) -> bool:
     """Whether two places of a node differ by one along its last axis, along which each has its own place."""
-    if not a or a[:-1] != b[:-1] or a[-1].names or b[-1].names:
+    if not a or not b or a[:-1] != b[:-1] or a[-1].names or b[-1].names:
         return False
     return abs(a[-1].constant - b[-1].constant) == 1
 
