@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Attribute
 
 from ocannl.dialects.records import dataclass
-from ocannl.dialects.scalar.small_floats import F16, Format, WordOp, narrow, small_format, widen
+from ocannl.dialects.scalar.small_floats import BF16, F16, Format, WordOp, narrow, small_format, widen
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import ValueType, vector
 
@@ -21,11 +21,23 @@ def extend(b: FunctionBuilder, value: str, source: Attribute, type: ValueType, r
     return value if type == result else b.emit(f"fpext {type.text} {value} to {result.text}")
 
 
-def truncate(b: FunctionBuilder, value: str, target: Attribute, type: ValueType, result: ValueType) -> str:
-    """A float, or a vector of them, rounded once to a narrower one: to nearest, ties to even."""
+def truncate(
+    b: FunctionBuilder,
+    value: str,
+    target: Attribute,
+    type: ValueType,
+    result: ValueType,
+    *,
+    exact: bool = False,
+) -> str:
+    """A float, or a vector of them, rounded once to a narrower one: to nearest, ties to even. An `exact` one
+    is such a float already.
+    """
     format = small_format(target)
     if format is None:
         return b.emit(f"fptrunc {type.text} {value} to {result.text}")
+    if exact and type.code == "f32" and format is BF16 and format.name not in b.machine.converted:
+        return _upper_half(b, value, type, result)
     if type.code == "f64":
         value = _round_to_odd(b, value, type)
     return _narrow(b, value, format, result)
@@ -58,6 +70,13 @@ def _narrow(b: FunctionBuilder, value: str, format: Format, result: ValueType) -
         return b.emit(f"bitcast {native} {rounded} to {result.text}")
     bits = b.emit(f"bitcast {floats.text} {value} to {words.type.text}")
     return b.emit(f"trunc {words.type.text} {narrow(bits, format, words)} to {result.text}")
+
+
+def _upper_half(b: FunctionBuilder, value: str, type: ValueType, result: ValueType) -> str:
+    """The upper halves of f32 numbers."""
+    words = LLVMWords(b, type.width)
+    bits = b.emit(f"bitcast {type.text} {value} to {words.type.text}")
+    return b.emit(f"trunc {words.type.text} {words.op('lshr', bits, words.word(16))} to {result.text}")
 
 
 def _native(format: Format, width: int) -> str:

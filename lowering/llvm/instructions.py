@@ -14,6 +14,7 @@ from ocannl.dialects.ir.errors import at_line
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.conversions import extend, truncate
 from ocannl.lowering.llvm.types import ValueType, float_literal, is_nan_literal, literal, value_type, vector
+from ocannl.passes.analysis.values.representable import is_representable
 
 Ops: TypeAlias = dict[type[Operation], str]
 
@@ -138,7 +139,8 @@ def emit_other(
         case arith.ExtFOp():
             return extend(b, operands[0], op.operands[0].type, type, result)
         case arith.TruncFOp():
-            return truncate(b, operands[0], op.results[0].type, type, result)
+            exact = is_representable(op.operands[0], op.results[0].type)
+            return truncate(b, operands[0], op.results[0].type, type, result, exact=exact)
         case arith.MaximumfOp():
             return extremum(b, MAXIMUM, operands[0], operands[1], type)
         case arith.MinimumfOp():

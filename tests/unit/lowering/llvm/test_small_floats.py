@@ -100,6 +100,37 @@ def test_a_double_is_rounded_once(format: Format, schedule: str):
     check_equal(found, nearest(numbers, format))
 
 
+@ALL
+@NATIVE
+@SCHEDULES
+def test_what_is_chosen_among_small_numbers_stays(format: Format, target: TargetDescription, schedule: str):
+    """Every number, NaN too, with its sign changed, or the greater of that and another one of the format."""
+    numbers = all_numbers(format)
+    x, y, z = (aligned_array(numbers.shape, stored(format)) for _ in range(3))
+    x[...] = numbers
+    text = f"""
+loops.func @chosen attributes {{arena = 0 : i64}} {{
+  %x = assign.node "x" constant : memref<{numbers.size}x{format.name}>
+  %y = assign.node "y" on_device : memref<{numbers.size}x{format.name}>
+  %z = assign.node "z" on_device : memref<{numbers.size}x{format.name}>
+  loops.nest "y" (i = {numbers.size}) {schedule} {{
+    %a = loops.load %x[i]
+    %v = arith.extf %a : {format.name} to f32
+    %n = arith.negf %v : f32
+    %c = arith.constant 1.5 : f32
+    %m = arith.maximumf %n, %c : f32
+    %r = arith.truncf %n : f32 to {format.name}
+    %s = arith.truncf %m : f32 to {format.name}
+    loops.store %r, %y[i]
+    loops.store %s, %z[i]
+  }}
+}}"""
+    run_compiled(parse_module(text), {"x": x, "y": y, "z": z}, target=target)
+    negative = -numbers.astype(np.float32)
+    check_equal(y, negative)
+    check_equal(z, np.maximum(negative, np.float32(1.5)))
+
+
 CALL = re.compile(r"^\s+(?:callq?|bl|jmp|b)\s+([^.*\s]\S*)", re.MULTILINE)
 
 
