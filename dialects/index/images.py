@@ -30,7 +30,7 @@ def tiles(parts: Iterable[tuple[Map, Mapping[str, int]]], sizes: Sequence[int]) 
 
 def fill(boxes: Sequence[Box], sizes: Sequence[int]) -> bool:
     """Whether boxes inside an array of these sizes are a partition of its elements."""
-    if any(_overlap(a, b) for a, b in combinations(boxes, 2)):
+    if any(overlap(a, b) for a, b in combinations(boxes, 2)):
         return False
     return sum(math.prod(size for _, size in box) for box in boxes) == math.prod(sizes)
 
@@ -97,7 +97,8 @@ def _interval(index: Linear, space: Mapping[str, int]) -> Interval | None:
     return start, extent
 
 
-def _overlap(a: Box, b: Box) -> bool:
+def overlap(a: Box, b: Box) -> bool:
+    """Whether two boxes have a cell in common."""
     return all(
         start < other + extent and other < start + size
         for (start, size), (other, extent) in zip(a, b, strict=True)

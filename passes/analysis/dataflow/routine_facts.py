@@ -11,7 +11,7 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign.node import OWN_MEMORY
-from ocannl.dialects.index.images import Box, boxes_of, without
+from ocannl.dialects.index.images import Box, boxes_of, overlap, without
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
@@ -81,6 +81,10 @@ class Written:
 
     def add(self, box: Box) -> None:
         self.missing = [rest for part in self.missing for rest in without(part, box)]
+
+    def has(self, box: Box) -> bool:
+        """Whether all cells of a box have been written."""
+        return not any(overlap(part, box) for part in self.missing)
 
 
 class _Reader:
@@ -164,15 +168,29 @@ class _Reader:
                 self.facts.writes.add(label)
                 stored.append((label, op))
             else:
-                self.read(node)
+                self.read(node, self.loaded(op))
         if stored:
             around = scope_sizes(nest) | dict(nest.space.data)
             self.store([(label, store, around) for label, store in stored])
 
-    def read(self, node: SSAValue) -> None:
+    def read(self, node: SSAValue, box: Box | None = None) -> None:
+        """Notes that the cells of a box are read, or all of a node."""
         label = self.labels.get(node)
-        if label is not None and not (label in self.written and self.written[label].is_whole):
+        if label is None:
+            return
+        written = self.written.get(label)
+        if written is None or not (written.is_whole if box is None else written.has(box)):
             self.facts.reads.add(label)
+
+    def loaded(self, load: LoadOp) -> Box:
+        """A box around the cells that a load reaches."""
+        sizes = scope_sizes(load) | position_sizes(load) | self.repeated
+        return tuple(
+            (0, size) if extremes is None else (extremes[0], extremes[1] - extremes[0] + 1)
+            for size, extremes in zip(
+                memref_shape(load.node), (index.extremes(sizes) for index in load.indices.data), strict=True
+            )
+        )
 
     def store(self, stored: Sequence[Stored]) -> None:
         self.stored += stored
