@@ -23,7 +23,7 @@ from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.numbers import is_truth, number
 from ocannl.program.expressions import positions
-from ocannl.program.location import here
+from ocannl.program.location import here, user_location, warn_at
 from ocannl.program.memory.added import add_data, add_memory
 from ocannl.program.memory.gpu_contents import gpu_contents
 from ocannl.program.memory.initial_values import ArraySample, ExpressionSample, Rows, rows_of_array
@@ -171,12 +171,13 @@ def _memory_order(axes: str) -> str:
 NO_ROWS: Rows = {"batch": (), "input": None, "output": None}
 
 
-def _check_no_shape(name: str, init: tuple[object, ...]) -> None:
-    """Raises `ArgumentError` for sizes, which are no initial value."""
+def _warn_of_shape(name: str, init: tuple[object, ...]) -> None:
+    """Warns of values that look like sizes."""
     if init and all(type(size) is int and size > 0 for size in init):
-        raise ArgumentError(
+        warn_at(
+            user_location(),
             f"{init} are the values that `{name}` begins with: a shape is given by row, as output={init[0]}, "
-            "and values as a list"
+            "and values as a list",
         )
 
 
@@ -213,7 +214,7 @@ def param(
         sample = ExpressionSample(init.tensor())
     else:
         if isinstance(init, tuple) and rows == NO_ROWS:
-            _check_no_shape(name, cast("tuple[object, ...]", init))
+            _warn_of_shape(name, cast("tuple[object, ...]", init))
         contents = numbers(init, "an initial value is a number, an array of them or an oc.init")
         has_dtype = holds_arrays(init) and not issubclass(type(init), np.generic)
         if dtype is None and contents.dtype == np.float64 and has_dtype:

@@ -37,7 +37,7 @@ def variables_of(function: Callable[..., Any]) -> dict[str, Any]:
         return {} if call is None else variables_of(call)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     closed = {name: cell.cell_contents for name, cell in cells if cell != CellType()}
-    if function.__module__.startswith("ocannl."):
+    if is_of_package(function):
         return closed
     found = {name: function.__globals__.get(name) for name in _globals_in(function.__code__)}
     return closed | {name: value for name, value in found.items() if _is_near(value, function)}
@@ -77,8 +77,19 @@ class _Same:
         return id(self.of)
 
 
+def is_of_package(function: Callable[..., Any]) -> bool:
+    """Whether a function is the package's. That of a user is not, whatever module `functools.wraps` names."""
+    if isinstance(function, MethodType):
+        return is_of_package(function.__func__)
+    if isinstance(function, FunctionType):
+        name = function.__globals__["__name__"]
+    else:
+        name = (function if isinstance(function, type) else type(function)).__module__
+    return name.startswith("ocannl.")
+
+
 def _is_near(value: Any, function: FunctionType) -> bool:
-    return not isinstance(value, FunctionType) or value.__module__ == function.__module__
+    return not isinstance(value, FunctionType) or value.__globals__ is function.__globals__
 
 
 def _globals_in(code: CodeType) -> Iterator[str]:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ocannl.dialects.scalar.terms import Const
 from ocannl.program.blocks.block_parts import WithFunction
-from ocannl.program.blocks.closures import variables_of
+from ocannl.program.blocks.closures import is_of_package, variables_of
 from ocannl.program.eager.changing_numbers import fixed_numbers
 from ocannl.program.eager.made_once import made_once
 from ocannl.program.eager.setting import is_eager
@@ -74,7 +74,7 @@ def _uses_package_alone(function: Callable[..., Any]) -> bool:
         elif isinstance(value, WithFunction):
             waiting.append(value.function)
         elif callable(value):
-            if not getattr(value, "__module__", "").startswith("ocannl."):
+            if not is_of_package(value):
                 return False
             waiting += variables_of(value).values()
     return True

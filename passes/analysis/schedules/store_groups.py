@@ -44,6 +44,7 @@ def _is_read_between(block: Block, stores: list[StoreOp]) -> bool:
     ops, touched = list(block.ops), set(stores)
     places = [place for place, op in enumerate(ops) if op in touched]
     return any(
-        isinstance(op, LoadOp | StoreOp) and op.node is stores[0].node and op not in touched
+        isinstance(inner, LoadOp | StoreOp) and inner.node is stores[0].node and inner not in touched
         for op in ops[places[0] : places[-1] + 1]
+        for inner in op.walk()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -176,9 +177,13 @@ def test_weight_decay_before_a_layer_is_used_decides_no_shape():
     assert decay.item() > 0
 
 
-def test_a_block_with_a_function_of_the_user_calls_it_each_time():
+@pytest.mark.parametrize(
+    "decorator", [lambda f: f, wraps(nn.gelu), wraps(oc.relu)], ids=["plain", "nn", "oc"]
+)
+def test_a_block_with_a_function_of_the_user_calls_it_each_time(decorator: Callable[..., Any]):
     seen: list[oc.Tensor] = []
 
+    @decorator
     def watched(x: oc.Tensor) -> oc.Tensor:
         seen.append(x)
         return oc.relu(x)

@@ -21,11 +21,6 @@ MISTAKES = [
     ("oc.concat([x, x])", 'and oc.concat("b | i; b | j => b | i^j", x, y)'),
     ("oc.einsum([0, 1], x)", 'found list; it stands before the operands, as in oc.einsum("i j; j k => i k"'),
     ("oc.stack(x, 'batch')", "several tensors are stacked, as in oc.stack([a, b], 'batch'); found one"),
-    (
-        "oc.param('w', (3, 4))",
-        "(3, 4) are the values that `w` begins with: a shape is given by row, as output=3",
-    ),
-    ("oc.param('w', (3,))", "(3,) are the values that `w` begins with"),
     ("oc.einsum('i j, j k -> i k', x, x)", "comes after `=>`: here `i j; j k => i k`"),
     (
         "oc.einsum('b | i, i | j -> b | j', x, x)",
@@ -139,3 +134,13 @@ def test_names_that_the_class_of_contexts_does_not_have(name: str, message: str)
     with pytest.raises(AttributeError, match=re.escape(message)):
         getattr(oc.Context, name)
     assert not hasattr(oc.Context, "no_such_name")
+
+
+@pytest.mark.parametrize("values", [(3, 4), (3,)])
+def test_values_that_look_like_a_shape(values: tuple[int, ...]):
+    message = re.escape(f"{values} are the values that `w` begins with: a shape is given by row, as output=3")
+    with pytest.warns(UserWarning, match=message):
+        w = oc.param("w", values)
+    ctx = oc.Context.cpu()
+    ctx.init_params(w)
+    assert ctx[w].tolist() == [*values]
