@@ -97,6 +97,7 @@ def test_redirections(tmp_path: Path):
     )
 
 
+@pytest.mark.exhaustive
 def test_a_tool_that_changes_the_process_gets_its_own(tmp_path: Path):
     run(tmp_path, "// RUN: xdsl-opt --disable-verify %s | filecheck %s\n// CHECK: test.op\n" + MODULE)
 

@@ -164,6 +164,7 @@ def test_divided_layers_have_one_gather_and_one_scatter(ranks: int) -> None:
     assert kinds == [("all_gather", "and 5 more"), ("all_reduce", ""), ("reduce_scatter", "and 5 more")]
 
 
+@pytest.mark.exhaustive
 def test_parameters_in_another_precision_are_gathered_in_it() -> None:
     """They are converted where the bucket is packed, before the first of them is used."""
     code, _ = trained(2, "float32")

@@ -104,6 +104,7 @@ def model(ctx: oc.Context) -> dict[str, Any]:
     return {"losses": np.array(losses), **{name: ctx[p] for name, p in oc.params(loss).items()}}
 
 
+@pytest.mark.exhaustive
 @NEEDS_CC
 def test_a_training_step_is_that_of_the_cpu():
     wanted = model(oc.Context.cpu(1))

@@ -69,6 +69,7 @@ def test_loops(target: str):
     check_all_stages(loops(), target)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch):

@@ -300,6 +300,7 @@ def metal(monkeypatch: pytest.MonkeyPatch) -> tuple[Device, str]:
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", [cuda, pytest.param(metal, marks=NEEDS_COMPILER)])
 def test_hosts_of_gpus_run_loops(

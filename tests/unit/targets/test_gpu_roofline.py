@@ -37,6 +37,7 @@ def test_products_are_counted_once(kind: str, resource: str):
     assert counts(launch).of["memory"] == (rows * deep + deep * columns + rows * columns) * size
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["gemm_128x64x128", "add_64x512", "softmax_64x512"])
 def test_bytes_are_those_of_the_interpreter(name: str, monkeypatch: pytest.MonkeyPatch):
     """Of the second-level cache: what a block loads again is in its own, so there may be fewer."""
@@ -89,6 +90,7 @@ def test_threads_of_a_warp_that_read_the_same():
     assert of_warp(launch, {row, column}) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_mask_halves_the_products_of_attention():
     """But for the blocks on the diagonal; the scores are multiplied once."""
     length, heads, features = 512, 2, 64

@@ -108,6 +108,7 @@ def test_rows_and_columns():
     assert "simd_shuffle_xor" in check(texts)
 
 
+@pytest.mark.exhaustive
 @NEEDS_COMPILER
 @pytest.mark.parametrize("accum", ["or", "and"])
 def test_truths_are_combined_by_all_threads(accum: str):
@@ -339,6 +340,7 @@ loops.func @f {{
         to_metal(parse_module(text))
 
 
+@pytest.mark.exhaustive
 @NEEDS_COMPILER
 def test_rows_that_blocks_own():
     """A condition is a branch of its own thread."""

@@ -67,6 +67,7 @@ def local_bytes(step: oc.Routine) -> list[int]:
     return [byte_size(node) for node in nodes(func) if node.mode.data == "local"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(17)
 @pytest.mark.parametrize("features", [16, 5, 24])
 @pytest.mark.parametrize("case", CASES)
@@ -218,6 +219,7 @@ def test_both_products_are_on_tensor_cores(features: int):
         np.testing.assert_allclose(arrays["y"], expected, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_tensor_cores_spill_nothing(arch: str):

@@ -22,6 +22,7 @@ RANDOM = settings(
 )
 
 
+@pytest.mark.exhaustive
 @RANDOM
 @given(nest_functions(scheduled=False))
 def test_random_nests(text: str):
@@ -30,6 +31,7 @@ def test_random_nests(text: str):
 
 @pytest.mark.usefixtures("small_kernels")
 class TestSmallKernels:
+    @pytest.mark.exhaustive
     @RANDOM
     @given(nest_functions(scheduled=False))
     def test_random_nests(self, text: str):

@@ -99,6 +99,7 @@ def test_few_points_are_done_by_one_block(
     assert not any(isinstance(op, IfOp | BarrierOp) for op in module.walk())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [40, 33])
 def test_as_ptx(width: int):
     """In the order of positions, to the bit; ids that are none of the rows add nothing."""

@@ -52,6 +52,7 @@ def test_a_ring_goes_on_over_windows(element: str, tf32: bool, arch: str, stride
     assert all(op.is_async for op in module.walk() if isinstance(op, CopyOp))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("element", "tf32", "arch"), KINDS)
 def test_odd_sizes(element: str, tf32: bool, arch: str):

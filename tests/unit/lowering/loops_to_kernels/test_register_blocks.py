@@ -170,6 +170,7 @@ def test_scores_of_16_bits_are_not_rounded():
     np.testing.assert_allclose(found, exact, rtol=0, atol=2**-8 * np.abs(exact).max())
 
 
+@pytest.mark.exhaustive
 def test_results_that_other_blocks_still_read_over():
     """A nest after the group is part of its kernel, unless it stores to what blocks read."""
     step, _ = attention(oc.Context.cuda(arch="sm_80", tf32=True), "tf32", gradients=False)

@@ -90,6 +90,7 @@ def with_long_epilogue(text: str) -> str:
     return text.replace("loops.store %z,", "\n".join([*lines, f"loops.store {x},"]))
 
 
+@pytest.mark.exhaustive
 def test_long_epilogues(only: Any):
     only(WARPGROUP_TILES[0])
     sizes = (128, 256, 192)

@@ -112,6 +112,7 @@ def test_other_ways_to_round(only: Any):
     np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
 def test_odd_sizes(x: str, w: str, only: Any):
@@ -213,6 +214,7 @@ def test_a_short_sum(only: Any):
         check(module, sizes, "bf16", "b, i", "o, i", apart=True)
 
 
+@pytest.mark.exhaustive
 def test_threads_read_what_was_copied_in_bulk():
     """They fence it before hardware overwrites it; numbers of 32 bits are copied as well."""
     text = """

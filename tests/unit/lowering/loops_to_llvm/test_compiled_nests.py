@@ -93,6 +93,7 @@ def test_threads_share_a_group(block: int, threads: int):
     check(module, INDICES, threads=threads)
 
 
+@pytest.mark.exhaustive
 @settings(RANDOM, max_examples=10)
 @given(nest_functions(), st.sampled_from((2, 3, 5)))
 def test_threads_do_not_change_bits(text: str, threads: int):

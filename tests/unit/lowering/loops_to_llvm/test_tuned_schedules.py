@@ -34,6 +34,7 @@ def schedule(module: ModuleOp, chosen: dict[str, Choices], cores: int = TARGET.c
     assert module_text(parse_module(module_text(module))) == module_text(module)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(nest_functions(scheduled=False), st.sampled_from([64, LARGEST_INSIDE]), st.data())
 def test_alternatives_keep_values(text: str, inside: int, data: st.DataObject):

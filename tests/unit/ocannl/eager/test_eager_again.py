@@ -109,6 +109,7 @@ class TestAgain:
                 compiled.clear()
         assert compiled == []
 
+    @pytest.mark.exhaustive
     def test_sizes_that_only_uses_tell(self):
         """A dimension that only the result of an operation has is another one in another use."""
         x, ids, rng = oc.tensor([1.0, 2.0, 3.0]), np.arange(4), np.random.default_rng(0)
@@ -160,6 +161,7 @@ class TestAgain:
             np.testing.assert_allclose([fit(x, y) for x, y in batches], losses, rtol=1e-12)
         np.testing.assert_allclose(layer.w.numpy(), after, rtol=1e-12)
 
+    @pytest.mark.exhaustive
     def test_recipes_go_on_with_their_moments(self, compiled: list[str]):
         updates: list[Any] = [
             lambda loss: train.sgd_update(loss, learning_rate=0.1, momentum=0.9),
@@ -405,6 +407,7 @@ def test_settings_that_change_stay_those_of_their_calls(compiled: list[str]):
     assert compiled == []
 
 
+@pytest.mark.exhaustive
 def test_numbers_that_change_stay_those_of_their_calls():
     """They are data, whose place others take as soon as nothing depends on them."""
     array = np.random.default_rng(2).uniform(0.5, 2.0, size=(4, 6))

@@ -57,6 +57,7 @@ def test_random_routines_touch_what_is_theirs():
     fuzz(5, seed=0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [trained_scan, narrow_parameters])
 def test_random_updates(checked: oc.Context, make: Callable[[np.random.Generator, int], list[Feature]]):
     """Training goes on from run to run as in NumPy."""

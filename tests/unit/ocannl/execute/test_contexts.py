@@ -199,6 +199,7 @@ class TestContexts:
             np.testing.assert_array_equal(array, results[0][1])
             assert text == results[0][2]
 
+    @pytest.mark.exhaustive
     def test_threads_do_not_change_what_is_trained(self, monkeypatch: pytest.MonkeyPatch):
         """A loop over a ranged index, with contractions, norms, softmax and gathered rows, all cut small."""
         monkeypatch.setenv("OCANNL_CACHE", "off")

@@ -88,6 +88,7 @@ def roots(ctx: oc.Context) -> list[np.ndarray]:
     return [*found, np.array(ctx[gradient])]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", [None, checked, cuda, pytest.param(metal, marks=NEEDS_COMPILER)])
 def test_loops_with_a_condition_end(

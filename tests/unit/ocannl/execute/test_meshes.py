@@ -70,6 +70,7 @@ def test_what_is_for_one_device_alone(tmp_path: Path):
     assert float(ctx[total]) == 8 * 3 * 12.0**2
 
 
+@pytest.mark.exhaustive
 def test_the_text_of_a_routine_is_that_for_its_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
     """At all levels, whatever mesh was made last, before memory is split and after."""
     monkeypatch.setenv("OCANNL_TARGET", "host")

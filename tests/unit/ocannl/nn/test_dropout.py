@@ -120,6 +120,7 @@ def test_passes_that_are_compiled_apart_drop_the_same():
     np.testing.assert_array_equal(together[w.grad], apart[w.grad])
 
 
+@pytest.mark.exhaustive
 def test_only_the_mask_is_in_memory():
     x = oc.param("x", batch=64, output=64)
     hidden = nn.dropout(0.5)(oc.relu(oc.param("w", output=64) @ x), train_step=STEP)

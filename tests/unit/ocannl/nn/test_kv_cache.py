@@ -36,6 +36,7 @@ def test_positions_in_turn_are_those_at_once(rotate: bool, steps: list[int]):
         ctx.compile(cache.reset())()
 
 
+@pytest.mark.exhaustive
 def test_a_cache_has_memory_for_each_size_of_batch_and_block():
     cache = nn.kv_cache(length=4, dtype=oc.bfloat16)
     first, second = attention(cache=cache), attention(cache=cache)

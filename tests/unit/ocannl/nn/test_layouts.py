@@ -38,6 +38,7 @@ def applied(block: Callable[..., Any], x: oc.Tensor) -> tuple[oc.Tensor, np.ndar
     return y, ctx[y], ctx[gradient]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_layouts_agree(kind: str):

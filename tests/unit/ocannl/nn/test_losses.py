@@ -80,6 +80,7 @@ def test_ids_are_of_one_output_axis():
         nn.cross_entropy(oc.data(X3, axes="bboo"), oc.data(IDS[4][..., 0], axes="bb"))
 
 
+@pytest.mark.exhaustive
 def test_a_target_that_is_too_long():
     """It has no path, and no gradient."""
     x = oc.param("x", X3[0, :2, 0], batch=2, output=5, input=[], dtype=np.float64)
@@ -91,6 +92,7 @@ def test_a_target_that_is_too_long():
     np.testing.assert_array_equal(ctx[oc.grad(loss, x)], np.zeros((2, 5)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", [np.float64, np.float16])
 @pytest.mark.parametrize(
@@ -187,6 +189,7 @@ def test_batches_do_not_meet_rows(name: str):
     loss(oc.param("w", output=None) @ x, oc.tensor(np.ones(3, np.float32)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, oc.data])
 def test_factors_of_classes_may_be_arrays_and_lists(form: Callable[[Any], Any]):
     rng = np.random.default_rng(3)

@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @check_all(CASES)
 def test_against_numpy(case: Case):
@@ -107,6 +108,7 @@ def test_choices_that_come_late_are_dropped():
     np.testing.assert_allclose(ctx[found], [[gate, 0.0], [0.0, 0.0]], rtol=1e-15)
 
 
+@pytest.mark.exhaustive
 def test_dropless_ways_are_the_same():
     x = oc.data(TOKENS[0], axes="bo", label="x")
     with oc.precision(np.float64):
@@ -148,6 +150,7 @@ def test_few_tokens_read_the_weights_of_their_experts_alone():
     assert isinstance(without_drops(routing, "data", is_divided=True), AllTokens)
 
 
+@pytest.mark.exhaustive
 def test_tokens_are_moved_in_as_many_steps_as_there_are_choices():
     """No nest goes through all experts, or all of their places, for each token."""
     x = oc.data(rng.normal(size=(64, 16)).astype(np.float32), axes="bo", label="x")

@@ -126,6 +126,7 @@ SPECS: dict[str, Callable[..., oc.Tensor]] = {
 }
 
 
+@pytest.mark.exhaustive
 @RANDOM
 @given(sized_cases(), st.sampled_from(sorted(SPECS)), st.integers(0, 9))
 def test_transposes_of_specs(sized: tuple[Case, dict[str, int]], function: str, seed: int):

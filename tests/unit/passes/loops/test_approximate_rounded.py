@@ -91,6 +91,7 @@ def test_gelu(approximate: str, monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_allclose(found.astype(np.float64), exact, rtol=1.01 * 2**-8, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_gelu_whose_tanh_is_stored_for_a_gradient(monkeypatch: pytest.MonkeyPatch):
     """In bf16, by an instruction; what follows reads that."""
     install(monkeypatch, FakeDriver())

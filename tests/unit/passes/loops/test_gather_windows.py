@@ -91,6 +91,7 @@ def test_sums_are_the_same(axes: list[Axis], swapped: bool, reset: bool):
         assert not any(nest.clashing for nest in nests(functions(module)[0]))
 
 
+@pytest.mark.exhaustive
 @given(st.lists(AXES, min_size=1, max_size=2), st.booleans())
 def test_what_is_computed_in_place_is_the_same(axes: list[Axis], swapped: bool):
     """The gradient that is scattered is computed with zeros around, where others read it, too."""

@@ -22,6 +22,7 @@ def losses(ctx: oc.Context) -> list[float]:
     return [step() or float(ctx[loss]) for _ in range(3)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_steps(arch: str, monkeypatch: pytest.MonkeyPatch):

@@ -80,6 +80,7 @@ def step_with_copies(model: str) -> tuple[bool, FuncOp]:
     return is_folded, func
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("model", ["perceptron", "convolutions"])
 def test_copies_of_operands(model: str):
     was_folded, folded = step_with_copies(model)

@@ -83,6 +83,7 @@ def test_sums_are_the_same(window: tuple[int, int, int], stride: int, columns: i
         assert find_contraction(made["g.columns"]) is not None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [oc.float32, oc.bfloat16])
 def test_an_image_of_three_channels(dtype: Any):

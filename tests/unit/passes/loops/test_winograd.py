@@ -137,6 +137,7 @@ CHANNELS = st.tuples(st.sampled_from([1, 3, 8]), st.sampled_from([1, 5, 8, 16]))
 ROOMS = st.sampled_from([(2**14, 2**8), (2**14, 2**12), (2**20, 2**18)])
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=settings().max_examples // 2)
 @given(
     form=st.sampled_from(["sums", "flipped", "padded", "kernel", "image", "inside", "inside local"]),

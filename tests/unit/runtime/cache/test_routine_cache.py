@@ -124,6 +124,7 @@ def test_one_of_its_entries_may_be_gone(folder: Path):
         assert all(file.read_bytes() == data for file, data in kept.items())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["OCANNL_VERIFY", "OCANNL_DUMP"])
 @pytest.mark.usefixtures("folder")
 def test_whoever_watches_sees_all_stages(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -91,6 +91,7 @@ def test_the_real_module_calls_the_driver_for_each_kernel(library: Path):
     assert "launches of graphs: 3" in run(library, OCANNL_CUDA_SYNC="1", NO_POOLS="1")
 
 
+@pytest.mark.exhaustive
 def test_what_the_driver_says_of_text_comes_through_the_real_module(lines: list[str]):
     said = "the NVIDIA driver rejects the kernels: invalid text (CUDA_ERROR_INVALID_PTX)"
     assert lines[-2].endswith(said)

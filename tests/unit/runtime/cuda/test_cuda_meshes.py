@@ -85,6 +85,7 @@ def test_two_axes(nccl: FakeNccl) -> None:
     same(perceptron(gpus(data=2, model=2), shard), perceptron(oc.Context.cpu(1), None))
 
 
+@pytest.mark.exhaustive
 def test_uneven_parts_and_large_sums(nccl: FakeNccl) -> None:
     """Of sums beyond some size each rank adds up a part."""
     x = np.random.default_rng(0).normal(size=(7, 90))
@@ -260,6 +261,7 @@ def test_ranks_that_are_processes(nccl: FakeNccl) -> None:
     assert ranks.each(lambda: run(0), lambda: run(1)) == [168, 168]
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_does_not_come_has_a_name(nccl: FakeNccl) -> None:
     """The host of the other one does not wait for its GPU for ever."""
     ranks, mesh = Processes(2, 1.0), oc.Mesh({"data": 2})

@@ -80,6 +80,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", [nn.mlp(hid_dims=[8, 8], out_dim=8), nn.decoder_only(2, 2, 4, 8, 16)])
 def test_no_order_that_the_graph_allows_changes_bits(

@@ -39,6 +39,7 @@ def lines_of(*words: str) -> set[int]:
 WANTED = ("hidden = ", "weights = ", "loss = ")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_instructions_have_the_lines_of_the_program(arch: str, monkeypatch: pytest.MonkeyPatch):
     plain = step().ptx(arch)

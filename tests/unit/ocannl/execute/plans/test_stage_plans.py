@@ -24,6 +24,7 @@ def plan_of(stages: int, microbatches: int, rows: int = 4) -> Plan:
     return oc.plan(code, oc.Mesh({"stage": stages}, microbatches=microbatches))
 
 
+@pytest.mark.exhaustive
 def test_stages_send_activations_forward_and_their_gradients_back_and_nothing_else():
     plan = plan_of(3, 4)
     found = sorted((each.start, each.end, each.bytes, each.times) for each in plan.stage_messages)

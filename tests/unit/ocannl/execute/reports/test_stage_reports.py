@@ -78,6 +78,7 @@ def test_a_timeline_has_the_kernels_of_each_stage_beside_each_other(tmp_path: Pa
         assert sum(event["dur"] for event in own) == pytest.approx(run["dur"])
 
 
+@pytest.mark.exhaustive
 def test_a_trace_has_the_values_of_all_stages() -> None:
     ctx, loss, step = compiled(trace=True)
     other_ctx, expected, other = compiled()

@@ -30,6 +30,7 @@ def contexts(loss: oc.Tensor) -> tuple[oc.Context, oc.Context]:
     return one, many
 
 
+@pytest.mark.exhaustive
 def test_values_are_whole_and_those_of_ctx():
     _, loss, code = program()
     one, many = contexts(loss)
@@ -65,6 +66,7 @@ def test_values_that_are_split_over_two_axes_and_in_loops():
     assert trace[many]["row_part"].shape == (2, 5)
 
 
+@pytest.mark.exhaustive
 def test_a_mesh_beside_one_device():
     """Values that have names in the program are compared."""
     _, loss, code = program()

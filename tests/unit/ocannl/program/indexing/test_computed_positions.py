@@ -93,6 +93,7 @@ def test_element_types(dtype: type[np.generic]):
         np.testing.assert_array_equal(found, expected("add", (TWICE,), start, values))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("backend", ["emulated_gpu", "metal"])
 def test_gpus(backend: str, monkeypatch: pytest.MonkeyPatch):
     """Points that write one cell run in turn there too."""

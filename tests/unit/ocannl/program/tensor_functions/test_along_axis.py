@@ -139,6 +139,7 @@ def test_networks_keep_the_order_of_equal_elements(dtype: type, axis: int, desce
     np.testing.assert_array_equal(CTX[ordered], np.take_along_axis(array, wanted, axis))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_greatest_of_many(k: int):

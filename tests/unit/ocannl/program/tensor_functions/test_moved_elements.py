@@ -129,6 +129,7 @@ SUMS: dict[str, tuple[Callable[[oc.Tensor], oc.Tensor], Callable[[Array], Array]
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_is_added_is_counted(dtype: type[np.generic]) -> None:
     a = RNG.integers(0, 2, (4, 6)).astype(dtype)

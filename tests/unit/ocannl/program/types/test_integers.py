@@ -153,6 +153,7 @@ def element(found: str) -> str:
     return re.split(r"[<, ]", found.rstrip(">"))[-1]
 
 
+@pytest.mark.exhaustive
 def test_promotion_of_all_pairs():
     """Sums have the common type, comparisons are truth values, quotients of integers f32, or f64 of int64."""
     wanted: list[str] = []
@@ -344,6 +345,7 @@ def test_positions_are_whole_numbers():
     assert ctx[oc.constant(2**40) + 1].tolist() == 2**40 + 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("x", [np.arange(4.0), np.arange(4), np.arange(4, dtype=np.int8)], ids=str)
 def test_choices_between_whole_numbers_are_whole(x: Array):
     """As in JAX, and floats where floats are computed from them."""

@@ -149,6 +149,7 @@ def inputs(name: str, dtype: type) -> Array:
             )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", EXACT)
