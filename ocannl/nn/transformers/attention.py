@@ -153,7 +153,21 @@ def cross_attention(
     keys. A mask is s | t -> , with batch axes in front of `s` if there are any; where it is 0, `s` does not
     attend to `t`. `dropout_rate` is that of the attention weights, `init` the initial value of all weights.
     """
-    return _attention(**locals())  # the arguments: no other is local yet
+    return _attention(
+        num_heads=num_heads,
+        d_k=d_k,
+        d_v=d_v,
+        out_dim=out_dim,
+        num_kv_heads=num_kv_heads,
+        bias=bias,
+        bias_kv=bias_kv,
+        zero_attn=zero_attn,
+        temperature=temperature,
+        dropout_rate=dropout_rate,
+        pos_embed=pos_embed,
+        init=init,
+        label=label,
+    )
 
 
 @oc.configurable
@@ -179,7 +193,22 @@ def multi_head_attention(
     With a `cache`, in code, `x` has the next positions of sequences, any number of them; each attends to
     itself and all before it, whose keys and values the cache keeps. A mask then is s | all positions -> .
     """
-    attend = _attention(**locals())  # the arguments: no other is local yet
+    attend = _attention(
+        num_heads=num_heads,
+        d_k=d_k,
+        d_v=d_v,
+        out_dim=out_dim,
+        num_kv_heads=num_kv_heads,
+        bias=bias,
+        bias_kv=bias_kv,
+        zero_attn=zero_attn,
+        temperature=temperature,
+        dropout_rate=dropout_rate,
+        pos_embed=pos_embed,
+        cache=cache,
+        init=init,
+        label=label,
+    )
     return lambda x, mask=None, train_step=None: attend(x, x, mask, train_step)
 
 
@@ -267,7 +296,7 @@ def _attention(
         both = seen.mask if mask is None else oc.logical_and(seen.mask, mask)
         return embed(queries, *place), seen.keys, seen.values, both
 
-    def computed(
+    def all_heads(
         x: oc.Tensor,
         memory: oc.Tensor,
         mask: oc.Tensor | None = None,
@@ -282,8 +311,8 @@ def _attention(
         return linear(w_o, result, b_o)
 
     @remembered
-    def once(x: oc.Tensor, memory: oc.Tensor, mask: oc.Tensor | None) -> oc.Tensor:
-        return computed(x, memory, mask)
+    def pure(x: oc.Tensor, memory: oc.Tensor, mask: oc.Tensor | None) -> oc.Tensor:
+        return all_heads(x, memory, mask)
 
     def apply(
         x: oc.Tensor,
@@ -293,6 +322,6 @@ def _attention(
     ) -> oc.Tensor:
         is_dropped = train_step is not None and dropout_rate > 0
         is_pure = cache is None and pos_embed is None and not is_dropped
-        return once(x, memory, mask) if is_pure else computed(x, memory, mask, train_step)
+        return pure(x, memory, mask) if is_pure else all_heads(x, memory, mask, train_step)
 
     return apply
