@@ -65,3 +65,21 @@ loops.func @between {
 // CHECK-LABEL: @"between.y"
 // CHECK:     extractelement <8 x float>
 // CHECK-NOT: store <8 x float>
+
+// Also where a sum reads it.
+loops.func @between_in_a_sum {
+  %x = assign.node "x" constant : memref<8xf32>
+  %y = assign.node "y" on_device : memref<8x2xf32>
+  loops.nest "y" (j = 8) schedule <order = (j), lanes = j : 8> {
+    %v = loops.load %x[j]
+    loops.store %v, %y[j, 0]
+    %w = loops.reduce add (k = 2) : f32 {
+      %e = loops.load %y[j, k]
+      loops.yield %e
+    }
+    loops.store %w, %y[j, 1]
+  }
+}
+// CHECK-LABEL: @"between_in_a_sum.y"
+// CHECK:     extractelement <8 x float>
+// CHECK-NOT: store <8 x float>
