@@ -194,6 +194,7 @@ class TestCifar:
 
     options = ("--images", "20", "--batch", "8", "--width", "4", "--depth", "0", "--rate", "0.05")
 
+    @pytest.mark.exhaustive
     def test_it_stops_early_with_the_best(self, tmp_path: Path):
         trained = cifar.main([*self.options, "--epochs", "30", "--patience", "3", "--runs", str(tmp_path)])
         found = [epoch["test_accuracy"] for epoch in trained.history]

@@ -120,6 +120,7 @@ def test_as_ptx(kind: str, monkeypatch: pytest.MonkeyPatch):
     assert not driver.counts.conflicts(looped=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def step(random: Random, rows: int, columns: int) -> Step:
     return random.choice(steps)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_programs_that_share_operations(seed: int):
     random, rng = Random(seed), np.random.default_rng(seed)

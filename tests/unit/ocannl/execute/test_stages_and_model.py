@@ -50,6 +50,7 @@ def trained(mesh: oc.Mesh | None) -> Mapping[str, NDArray[Any]]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("axes", "microbatches"),
     [

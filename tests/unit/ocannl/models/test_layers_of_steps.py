@@ -52,6 +52,7 @@ def test_layers_with_caches_are_folded(kind: str):
     assert folded < 4 / 5 * unfolded
 
 
+@pytest.mark.exhaustive
 def test_folding_changes_no_keys():
     found: list[list[bytes]] = []
     for least in (6, 1000):

@@ -149,6 +149,7 @@ SIDES = """(() => {
 })()"""
 
 
+@pytest.mark.exhaustive
 @NEEDS_BROWSER
 def test_edges_of_the_graph_go_down_in_the_middle_where_weights_are_tied(tied: Path, tmp_path: Path):
     with browser(tmp_path) as page:

@@ -245,6 +245,7 @@ loops.func @f {{
     assert reason(store, added) == "points that store to the same element run in turn"
 
 
+@pytest.mark.exhaustive
 def test_proofs_in_deep_programs_ask_little(monkeypatch: pytest.MonkeyPatch):
     """The causes of a shape are found in the whole program at once, not by leaving out each of its lines."""
     x = oc.data(np.zeros((10, 3), np.float32), label="x")
