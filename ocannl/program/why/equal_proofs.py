@@ -108,6 +108,8 @@ class EqualProofs:
         causes = self._whole.causes(value)
         yield _before(value, causes), _needed
         yield causes, _needed
+        # Of a sum of sizes the solver does not note why its terms are known.
+        yield [*self._whole.lines], _needed
 
     def _nearest_first(self, value: Value, lines: list[TensorOp]) -> list[TensorOp]:
         """Lines in the order in which they are causes."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ocannl as oc
@@ -116,6 +116,7 @@ def operations(x: oc.Tensor) -> dict[str, Callable[[oc.Tensor], oc.Tensor]]:
 
 
 @settings(max_examples=4, deadline=None)
+@example(["joined", "cut", "layer"], 2)
 @given(st.lists(st.sampled_from([*operations(oc.constant(0.0))]), min_size=1, max_size=3), st.integers(1, 7))
 def test_random_programs(names: list[str], often: int):
     x = oc.data(np.zeros((9, 3)), label="x")
