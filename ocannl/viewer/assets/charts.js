@@ -140,6 +140,7 @@ function memoryView(program) {
   const outside = program.memory.filter((node) => node.offset === null).sort((a, b) => b.bytes - a.bytes);
   const bytes = Math.max(1, ...inside.map((node) => node.offset + node.bytes)), steps = Math.max(1, program.steps.length);
   const marks = [];
+  const light = () => lighten(marks);
   element.shown = () => {
     if (stage.childElementCount) return;
     const width = Math.max(600, stage.clientWidth - 120), height = 420;
@@ -167,11 +168,9 @@ function memoryView(program) {
     roving(rows.map((row) => row.querySelector("button")));
     stage.append(make("h2", {}, `Arena: ${si(inside.length ? bytes : 0, "B")}, shared by ${inside.length} nodes`), svg,
       make("h2", {}, `Memory of their own: ${si(own, "B")}`), make("table", { class: "nodes" }, make("thead", {}, headings("node", "bytes", "mode", "why")), make("tbody", {}, ...rows)));
+    light();
   };
-  selection.watchers.push(() => {
-    const wanted = new Set(selection.set);
-    for (const [rect, set] of marks) rect.classList.toggle("lit", set.some((origin) => wanted.has(origin)));
-  });
+  selection.watchers.push(light);
   return element;
 }
 

@@ -3,8 +3,9 @@
 const DIALECTS = ["texpr", "assign", "loops", "kernel"];
 
 async function readData() {
-  const packed = document.getElementById("data").textContent.trim();
-  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  const packed = atob(document.getElementById("data").textContent), bytes = new Uint8Array(packed.length);
+  // A loop: a function for each character takes longer than all else when a page opens.
+  for (let k = 0; k < bytes.length; k++) bytes[k] = packed.charCodeAt(k);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Program(JSON.parse(await new Response(stream).text()));
 }
@@ -153,6 +154,12 @@ const selection = {
     for (const watch of this.watchers) watch(jump);
   },
 };
+
+// Lights up those of the shapes, each with its set of origins, that what is selected has an origin of.
+function lighten(marks) {
+  const wanted = new Set(selection.set);
+  for (const [shape, set] of marks) shape.classList.toggle("lit", set.some((origin) => wanted.has(origin)));
+}
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

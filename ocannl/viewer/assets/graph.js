@@ -94,6 +94,7 @@ function graphView(program) {
   };
   const marks = [], unfolded = new Set();
   const everything = new Set(program.graph.flatMap((node) => partsOf(node.block).map((_, n, parts) => parts.slice(0, n + 1).join("."))));
+  const light = () => lighten(marks);
   const show = (k) => {
     const groups = groupsAt(program, k, k === depths + 1 ? everything : unfolded);
     const ranks = placed(groups);
@@ -130,6 +131,7 @@ function graphView(program) {
     box[3] = (box[2] * (stage.clientHeight || 700)) / (stage.clientWidth || 1000);
     total.textContent = `${groups.length} of ${program.graph.length}`;
     look();
+    light();
   };
   svg.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -144,10 +146,7 @@ function graphView(program) {
     box[1] -= event.movementY * scale;
     look();
   });
-  selection.watchers.push(() => {
-    const wanted = new Set(selection.set);
-    for (const [rect, set] of marks) rect.classList.toggle("lit", set.some((origin) => wanted.has(origin)));
-  });
+  selection.watchers.push(light);
   const first = program.graph.length > 30 && depths > 0 ? Math.min(2, depths) : depths + 1;
   depth.value = first;
   element.shown = () => show(+depth.value);

@@ -34,14 +34,20 @@ async function start() {
   const dark = matchMedia("(prefers-color-scheme: dark)"), follow = () => switchTheme(dark.matches ? "dark" : "light");
   dark.addEventListener("change", follow);
   follow();
-  const views = VIEWS.map(([name, build], k) => {
-    const element = build(program);
-    const tab = make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `view-${name}`, title: `${k + 1}`, onclick: () => open(k) }, name);
-    for (const [attribute, value] of Object.entries({ role: "tabpanel", id: `view-${name}`, "aria-labelledby": tab.id })) element.setAttribute(attribute, value);
+  const views = VIEWS.map(([name], k) => {
+    const tab = make("button", { type: "button", role: "tab", id: `tab-${name}`, title: `${k + 1}`, onclick: () => open(k) }, name);
     tabs.append(tab);
-    main.append(element);
-    return { element, tab };
+    return { tab, element: null };
   });
+  // The element of a view, which is made when it is first wanted.
+  const viewOf = (k) => {
+    const [name, build] = VIEWS[k], { tab, element } = views[k];
+    if (element) return element;
+    tab.setAttribute("aria-controls", `view-${name}`);
+    views[k].element = filled(build(program), { role: "tabpanel", id: `view-${name}`, "aria-labelledby": tab.id, hidden: "" }, []);
+    reasons.element.before(views[k].element);
+    return views[k].element;
+  };
   let hint = "";
   const tell = () => {
     const words = selection.set.length ? program.describe(selection.set) : hint;
@@ -49,12 +55,13 @@ async function start() {
   };
   roving(views.map(({ tab }) => tab));
   const open = (k) => {
+    const opened = viewOf(k);
     views.forEach(({ element, tab }, n) => {
-      element.hidden = n !== k;
+      if (element) element.hidden = n !== k;
       tab.setAttribute("aria-selected", n === k);
       tab.setAttribute("tabindex", n === k ? 0 : -1);
     });
-    if (views[k].element.shown) views[k].element.shown();
+    opened.shown();
     hint = HINTS[VIEWS[k][0]];
     tell();
     history.replaceState(null, "", `#${VIEWS[k][0]}`);
@@ -68,7 +75,7 @@ async function start() {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input[type=search]")) return;
     if (event.key >= "1" && event.key <= `${VIEWS.length}`) open(+event.key - 1);
-    else if (event.key === "[" || event.key === "]") views[0].element.step(event.key === "]" ? 1 : -1);
+    else if (event.key === "[" || event.key === "]") viewOf(0).step(event.key === "]" ? 1 : -1);
     else if (event.key === "w") reasons.toggle();
     else if (event.key === "t") document.getElementById("theme").click();
     else if (event.key === "?") document.getElementById("help").click();
@@ -76,7 +83,8 @@ async function start() {
   });
   const wanted = VIEWS.findIndex(([name]) => name === location.hash.slice(1));
   open(Math.max(0, wanted));
-  document.body.dataset.ready = Math.round(performance.now());
+  // What is timed ends when it can be seen.
+  requestAnimationFrame(() => setTimeout(() => { document.body.dataset.ready = Math.round(performance.now()); }));
 }
 
 start().catch((error) => { document.getElementById("status").textContent = `this page cannot be shown: ${error}`; throw error; });

@@ -10,6 +10,8 @@ class Pane {
     this.choices = choices;
     this.marksFresh = marksFresh;
     this.at = -1;
+    this.owed = false;
+    this.height = 0;
     this.lit = new Map();
     this.freshLines = new Set();
     this.select = make("select", { "aria-label": "what this pane shows", onchange: () => this.choose(+this.select.value) });
@@ -31,7 +33,7 @@ class Pane {
     this.scroller.addEventListener("keydown", (event) => this.key(event));
     this.map.addEventListener("click", (event) => this.jump(Math.floor((event.offsetY / this.map.clientHeight) * this.text.lines.length)));
     selection.watchers.push((jump) => this.relight(jump));
-    new ResizeObserver(() => this.refresh()).observe(this.scroller);
+    new ResizeObserver(() => { if (this.scroller.clientHeight !== this.height) this.relight(false); }).observe(this.scroller);
     this.choose(chosen);
   }
 
@@ -53,7 +55,7 @@ class Pane {
 
   refresh() {
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - EXTRA);
-    const count = Math.ceil(this.scroller.clientHeight / ROW) + 2 * EXTRA;
+    const count = Math.ceil(this.height / ROW) + 2 * EXTRA;
     const rows = [];
     for (let line = first; line < Math.min(first + count, this.text.lines.length); line++) rows.push(this.row(line));
     this.rows.style.top = `${first * ROW}px`;
@@ -61,7 +63,6 @@ class Pane {
     const shown = this.at >= first && this.at < first + rows.length;
     if (shown) this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.at}`);
     else this.scroller.removeAttribute("aria-activedescendant");
-    this.paintMap();
   }
 
   row(line) {
@@ -80,21 +81,28 @@ class Pane {
     const height = this.map.clientHeight;
     this.map.height = height;
     const paint = this.map.getContext("2d"), style = getComputedStyle(document.documentElement);
-    const mark = (line, colour) => {
+    const mark = (lines, colour) => {
       paint.fillStyle = style.getPropertyValue(colour);
-      paint.fillRect(0, Math.floor((line / this.text.lines.length) * height), 10, 2);
+      const places = new Set(Array.from(lines, (line) => Math.floor((line / this.text.lines.length) * height)));
+      for (const place of places) paint.fillRect(0, place, 10, 2);
     };
-    if (this.freshLines.size < 20000) for (const line of this.freshLines) mark(line, "--string");
-    for (const line of this.lit.keys()) mark(line, "--accent");
+    mark(this.freshLines, "--string");
+    mark(this.lit.keys(), "--accent");
   }
 
+  // Shows what is selected, and brings it into sight if asked to; while hidden, that is owed.
   relight(jump) {
+    this.owed ||= jump;
+    this.height = this.scroller.clientHeight;
+    if (!this.height) return;
     this.lit = this.text.linked(selection.set);
-    if (jump && selection.from !== this && this.lit.size) {
+    if (this.owed && selection.from !== this && this.lit.size) {
       const strong = [...this.lit].filter(([, strong]) => strong).map(([line]) => line);
       this.scrollTo(Math.min(...(strong.length ? strong : this.lit.keys())));
     }
+    this.owed = false;
     this.refresh();
+    this.paintMap();
   }
 
   lineOf(event) {

@@ -329,6 +329,42 @@ THEME = """((wanted) => new Promise((done) => {
 }))"""
 
 
+# Holds the hidden layer in the graph.
+HOLD_HIDDEN = """[...document.querySelectorAll("#view-graph .mark")]
+  .find((mark) => mark.textContent.includes("relu"))
+  .dispatchEvent(new MouseEvent("click", { bubbles: true }))"""
+# Waits for what a frame draws.
+FRAME = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+# The marked rows that are in sight in each pane that is shown.
+IN_SIGHT = """[...document.querySelectorAll(".pane .scroll")].filter((one) => one.clientHeight).map((one) => {
+  const { top, bottom } = one.getBoundingClientRect();
+  return [...one.querySelectorAll(".row.strong, .row.weak")].map((row) => row.getBoundingClientRect())
+    .filter((row) => row.bottom > top && row.top < bottom).length;
+})"""
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize("first", ["#code", "#graph"])
+def test_views_opened_later_show_what_is_held(first: str, tmp_path: Path):
+    """Whether they have been seen before or not."""
+    path = compiled().view(tmp_path / "step.html")
+    with browser(tmp_path) as page:
+        page.size(1600, 400)
+        page.open(path, first)
+        page.press("2")
+        page.run(HOLD_HIDDEN)
+        assert page.run('document.getElementById("status").textContent').startswith("held: ")
+        for key, view in (("4", "memory"), ("2", "graph")):
+            page.press(key)
+            assert page.run(f"document.querySelectorAll('#view-{view} .lit').length") > 0, view
+        page.press("1")
+        page.run(FRAME)
+        found = page.run(IN_SIGHT)
+        assert len(found) == 4
+        assert all(found)
+        assert page.errors == []
+
+
 @NEEDS_BROWSER
 def test_an_open_page_follows_the_colours_of_the_system(tied: Path, tmp_path: Path):
     with browser(tmp_path) as page:
