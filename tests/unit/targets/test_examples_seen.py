@@ -1,5 +1,5 @@
-"""The routines of all examples: exported ones have the same bits, or in WebAssembly close ones; each of their
-nodes has its reasons, and each of their operations its line.
+"""The routines of all examples: exported ones have the same bits, or as C, on AArch64 and in WebAssembly
+close ones; each of their nodes has its reasons, and each of their operations its line.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ import ctypes
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.arm_on_cpu import EMULATOR, LINKER, NEEDS_ARM
 from support.browser import NEEDS_BROWSER, Page, browser
 from support.layering import ROOT, SUPPORT
 from support.links import levels_of, orphans
@@ -27,6 +30,7 @@ from ocannl.passes.analysis.targets.processors import processor
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.reasons.node_reasons import NodeReasons
 from ocannl.shipping.export import WASM_OPTIONS
+from ocannl.shipping.header import header
 from ocannl.shipping.library import Library, library
 
 CC = shutil.which("cc")
@@ -52,16 +56,27 @@ def routines_of(row: str) -> list[oc.Routine]:
     return list({routine.name: routine for routine in routines}.values())
 
 
-def run_exported(made: Library, folder: Path) -> dict[str, bytes]:
-    """The bytes of the nodes of a library after one run, with all indices 0."""
-    (folder / "code.o").write_bytes(made.code)
-    subprocess.run(["cc", "-shared", "code.o", "-o", "code.so", "-lm"], cwd=folder, check=True)
-    loaded = ctypes.CDLL(str(folder / "code.so"))
+def run_shared(made: Library, path: Path) -> dict[str, bytes]:
+    """The bytes of the nodes of a library for this process after one run, with all indices 0."""
+    loaded = ctypes.CDLL(str(path))
     loaded.step_default.restype = ctypes.POINTER(ctypes.c_void_p)
     memory = loaded.step_default()
     indices = (ctypes.c_int64 * max(1, len(made.indices)))()
     loaded.step_run(memory, indices)
     return {node.label: ctypes.string_at(memory[at], node.bytes) for at, node in enumerate(made.nodes)}
+
+
+def run_exported(made: Library, folder: Path) -> dict[str, bytes]:
+    """The bytes of the nodes of an object for this processor after one run."""
+    (folder / "code.o").write_bytes(made.code)
+    subprocess.run(["cc", "-shared", "code.o", "-o", "code.so", "-lm"], cwd=folder, check=True)
+    return run_shared(made, folder / "code.so")
+
+
+def own_target(routine: oc.Routine) -> TargetDescription:
+    target = routine.context.device.target
+    assert isinstance(target, TargetDescription)
+    return target
 
 
 @pytest.mark.skipif(CC is None, reason="there is no C compiler")
@@ -70,9 +85,7 @@ def test_exported_routines_have_the_same_bits(row: str, tmp_path: Path):
     for number, routine in enumerate(routines_of(row)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        target = routine.context.device.target
-        assert isinstance(target, TargetDescription)
-        made = library(routine, "step", target, are_loaded=False)
+        made = library(routine, "step", own_target(routine), are_loaded=False)
         found = run_exported(made, folder)
         routine(**dict.fromkeys([name for name, _ in made.indices], 0))
         for label, contents in found.items():
@@ -122,17 +135,85 @@ def check_close(found: NDArray[Any], wanted: NDArray[Any], what: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * scale, err_msg=what)
 
 
+def check_routines(row: str, run: Callable[[oc.Routine], tuple[Library, dict[str, bytes]]]) -> None:
+    """One run of each exported routine of an example gives close to what its own run gives."""
+    for routine in routines_of(row):
+        made, found = run(routine)
+        routine(**dict.fromkeys([name for name, _ in made.indices], 0))
+        for label, contents in found.items():
+            wanted = routine._nodes[label].memory.read()
+            array = np.frombuffer(contents, wanted.dtype).reshape(wanted.shape)
+            check_close(array, wanted, f"{routine.name}: {label}")
+
+
+@pytest.mark.skipif(CC is None, reason="there is no C compiler")
+@pytest.mark.parametrize("row", EXAMPLES)
+def test_routines_as_text_of_c_have_close_results(row: str, tmp_path: Path):
+    options = ["-std=c11", "-O1", "-march=native", "-fno-strict-aliasing", "-fPIC", "-shared"]
+    numbers = count()
+
+    def run(routine: oc.Routine) -> tuple[Library, dict[str, bytes]]:
+        made = library(routine, "step", own_target(routine), are_loaded=False, as_text=True)
+        (tmp_path / "code.c").write_bytes(made.code)
+        (tmp_path / "step.h").write_text(header(made, routine.name))
+        linked = f"code{next(numbers)}.so"
+        subprocess.run(["cc", *options, "code.c", "-o", linked, "-lm"], cwd=tmp_path, check=True)
+        return made, run_shared(made, tmp_path / linked)
+
+    check_routines(row, run)
+
+
+# Runs once, and writes what each node has.
+MAIN = """
+#include <stdint.h>
+#include <stdio.h>
+
+void **step_default(void);
+void step_run(void **memory, const int64_t *indices);
+
+int main(void) {{
+    static const int64_t sizes[] = {{{sizes}}}, indices[{indices}] = {{0}};
+    void **memory = step_default();
+    step_run(memory, indices);
+    for (int64_t k = 0; k < {nodes}; k++) fwrite(memory[k], 1, sizes[k], stdout);
+}}
+"""
+
+
+def run_on_arm(made: Library, folder: Path) -> dict[str, bytes]:
+    """The bytes of the nodes of an object for AArch64 after one run, under emulation."""
+    sizes = [node.bytes for node in made.nodes]
+    text = MAIN.format(sizes=str(sizes)[1:-1], indices=max(1, len(made.indices)), nodes=len(sizes))
+    (folder / "main.c").write_text(text)
+    (folder / "code.o").write_bytes(made.code)
+    command = [str(LINKER), "-static", "main.c", "code.o", "-o", "main", "-lm"]
+    subprocess.run(command, cwd=folder, check=True)
+    done = subprocess.run([str(EMULATOR), str(folder / "main")], capture_output=True, check=True)
+    ends = [*accumulate(sizes)]
+    assert len(done.stdout) == ends[-1]
+    return {n.label: done.stdout[end - n.bytes : end] for n, end in zip(made.nodes, ends, strict=True)}
+
+
+@pytest.mark.sampled(3)
+@NEEDS_ARM
+@pytest.mark.parametrize("row", EXAMPLES)
+def test_objects_for_aarch64_have_close_results(row: str, tmp_path: Path):
+    def run(routine: oc.Routine) -> tuple[Library, dict[str, bytes]]:
+        made = library(routine, "step", processor("neoverse-n1"), are_loaded=False)
+        return made, run_on_arm(made, tmp_path)
+
+    check_routines(row, run)
+
+
 @pytest.mark.sampled(3)
 @NEEDS_BROWSER
 @pytest.mark.skipif(shutil.which("wasm-ld") is None, reason="there is no wasm-ld")
 @pytest.mark.parametrize("row", IN_WEBASSEMBLY)
 def test_routines_in_webassembly_have_close_results(row: str, tmp_path: Path):
     with browser(tmp_path) as page:
-        for routine in routines_of(row):
+
+        def run(routine: oc.Routine) -> tuple[Library, dict[str, bytes]]:
             made = library(routine, "step", processor("wasm32"), are_loaded=False)
-            found = run_in_browser(page, made, tmp_path)
-            routine(**dict.fromkeys([name for name, _ in made.indices], 0))
-            for label, contents in found.items():
-                wanted = routine._nodes[label].memory.read()
-                array = np.frombuffer(contents, wanted.dtype).reshape(wanted.shape)
-                check_close(array, wanted, f"{routine.name}: {label}")
+            return made, run_in_browser(page, made, tmp_path)
+
+        check_routines(row, run)
