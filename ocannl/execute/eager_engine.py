@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
@@ -31,7 +32,7 @@ from ocannl.program.eager.engine import ENGINE
 from ocannl.program.eager.expression_keys import expression_key
 from ocannl.program.eager.recorder import RECORDER, statement_key
 from ocannl.program.eager.setting import is_eager, mode, switch
-from ocannl.program.location import here
+from ocannl.program.location import here, user_location
 from ocannl.program.memory.added import add_data
 from ocannl.program.module.needed import needed, needed_for
 from ocannl.program.module.reads import Key
@@ -75,7 +76,7 @@ class EagerEngine:
         self._routines = WeakKeyDictionary[Context, OrderedDict[Any, Routine]]()
         self._ready = WeakKeyDictionary[Context, WeakSet[Value]]()
         """Expressions that depend on memory with values."""
-        self._settled = WeakKeyDictionary[Value, str]()
+        self._settled = WeakKeyDictionary[Value, FileLineColLoc | UnknownLoc]()
         """Data in place of expressions that had derivatives, with the line of the write."""
         self._kept = WeakKeyDictionary[Value, _Kept]()
         self._firsts = WeakKeyDictionary[Value, ref[Value]]()
@@ -91,7 +92,7 @@ class EagerEngine:
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
         context = default_context()
-        found = self._present(context, value)
+        found = NodeValue.of(self._present(context, value))
         RECORDER.has_run()
         if self._is_long(value):
             self._end(value, context)
@@ -115,9 +116,7 @@ class EagerEngine:
         with mode(False):
             self._prepare(context, [value])
             self.decide(value)
-            if is_memory(value):
-                return context[Tensor(value)]
-            return NodeValue.of(context.evaluated(Tensor(self._first(value))))
+            return context.evaluated(Tensor(value if is_memory(value) else self._first(value)))
 
     def _first(self, value: Value) -> Value:
         """The value that was looked at first of those whose expressions are equal."""
@@ -179,9 +178,9 @@ class EagerEngine:
             if each in self._settled:
                 raise OcannlError(
                     here(
-                        f"`{Tensor(each).label}` was computed before memory that it reads was written at "
-                        f"{self._settled[each]}, so that it has no derivative now: compute it again, or say "
-                        "oc.stop_gradient"
+                        f"`{Tensor(each).label}` was computed before memory that it reads was written"
+                        f"{_at(self._settled[each])}, so that it has no derivative now: compute it again, or "
+                        "say oc.stop_gradient"
                     )
                 )
         return asked
@@ -277,14 +276,14 @@ class EagerEngine:
             RECORDER.replace(handle, data[value])
 
     def _data_of(self, value: Value, context: Context) -> Value:
-        contents = np.array(self._present(context, value))
+        contents = self._present(context, value)
         kept = self._kept.get(value)
         if kept is None:
             kept = self._kept[value] = _Kept.of(value, contents.dtype)
         found = self.data(contents, kept.type, kept.label)
         found.passed = value.passed
         if kept.has_derivative:
-            self._settled[found] = here("").rstrip(": ")
+            self._settled[found] = user_location()
         return found
 
     def data(self, contents: NDArray[Any], type: TensorType, label: str) -> Value:
@@ -330,6 +329,10 @@ def _bytes(context: Context, memory: Value) -> int:
     if node is None:
         return memory.array.nbytes if isinstance(memory.array, np.ndarray) else 0
     return math.prod(node.memory.shape) * node.memory.dtype.itemsize
+
+
+def _at(line: FileLineColLoc | UnknownLoc) -> str:
+    return "" if isinstance(line, UnknownLoc) else f" at {line.filename.data}:{line.line.data}"
 
 
 def _added(op: Operation) -> Operation:

@@ -18,7 +18,7 @@ from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
-from ocannl.program.eager.changing_numbers import SCALAR, can_be_data, number_data, with_data
+from ocannl.program.eager.changing_numbers import SCALAR, can_be_data, number_data, operator_key, with_data
 from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import here
@@ -98,21 +98,21 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
     """An operator of the scalar table, broadcast over its operands. Numbers beside values are part of it, and
     so are True and False where they count as numbers.
     """
-    keeps_truths = SCALAR_OPS[op].kind in KEEPS_TRUTHS
-    operands = [_number_or_truth(o, keeps_truths) if isinstance(o, bool) else o for o in operands]
-    if is_eager():
-        operands = _with_numbers(operands)
+    if not is_eager():
+        return _pointwise(op, _with_truths(op, operands))
+    if (made := RECORDER.again(operator_key(op, operands))) is not None:
+        return made
+    operands = _with_numbers(_with_truths(op, operands))
     if not any(isinstance(operand, Value) for operand in operands):
-        operands = [o if isinstance(o, Value) else constant(o) for o in operands]
-    elif is_eager():
-        operands = with_data(op, operands)
-        key = "pointwise", op, *[o if isinstance(o, Value) else Const(o) for o in operands]
-        return RECORDER.once(key, lambda: _pointwise(op, operands))
-    return _pointwise(op, operands)
+        return _pointwise(op, operands)
+    operands = with_data(op, operands)
+    return RECORDER.once(operator_key(op, operands), lambda: _pointwise(op, operands))
 
 
 def _pointwise(op: str, operands: Sequence[Value | float]) -> Value:
-    """An operator with numbers as part of its term."""
+    """An operator with numbers as part of its term; of numbers alone, they are constants."""
+    if not any(isinstance(operand, Value) for operand in operands):
+        operands = [o if isinstance(o, Value) else constant(o) for o in operands]
     terms: list[Term] = []
     values: list[Value] = []
     for operand in operands:
@@ -130,8 +130,12 @@ def _with_numbers(operands: Sequence[Value | float]) -> Sequence[Value | float]:
     return found if any(isinstance(operand, Value) for operand in found) else operands
 
 
-def _number_or_truth(value: bool, is_truth: bool) -> Value | int:
-    return truth(value) if is_truth else int(value)
+def _with_truths(op: str, operands: Sequence[Value | float]) -> Sequence[Value | float]:
+    """The operands, with True and False as truth values or as numbers."""
+    if not any(isinstance(operand, bool) for operand in operands):
+        return operands
+    as_number = truth if SCALAR_OPS[op].kind in KEEPS_TRUTHS else int
+    return [as_number(operand) if isinstance(operand, bool) else operand for operand in operands]
 
 
 def number_in(place: Literal["=", "left of @", "right of @"], number: float, other: Value) -> Value:

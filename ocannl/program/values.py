@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import EllipsisType, MappingProxyType
 from typing import Any, Literal, TypeAlias
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue, Use
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.op_helpers import held_result, hold_result_weakly, operands_of
@@ -208,7 +209,13 @@ _MEMORY = (texpr.MemoryOp, texpr.OfOp)
 
 def is_memory(value: SSAValue) -> bool:
     """Parameters, data, nodes, gradients and values are memory; everything else is an expression."""
-    return isinstance(value.owner, _MEMORY)
+    return _are_memory(type(value.owner))
+
+
+@cache
+def _are_memory(kind: type[Operation | Block]) -> bool:
+    # Checks of instances of abstract classes are slow where eager mode asks.
+    return issubclass(kind, _MEMORY)
 
 
 def kept_parameter(value: Value) -> Value | None:

@@ -32,6 +32,8 @@ def is_truth(value: object) -> bool:
 
 def literal(value: Number) -> bool | int | float:
     """True or False, or a number as it stands in an expression."""
+    if type(value) is float:
+        return value
     return bool(value) if is_truth(value) else number(value)
 
 

@@ -4,7 +4,7 @@ the program.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -49,13 +49,23 @@ def with_data(op: str, operands: Sequence[Value | float]) -> Sequence[Value | fl
         return operands
     key = op, *[operand if isinstance(operand, Value) else None for operand in operands]
     own = tuple(map(Const, numbers))
-    if RECORDER.numbers.setdefault(key, own) == own:
+    before = RECORDER.numbers.setdefault(key, own)
+    if before == own:
         return operands
     values = [operand for operand in operands if isinstance(operand, Value)]
     if not all(can_be_data(number, values) for number in numbers):
         return operands
-    RECORDER.numbers[key] = ()
+    if before:
+        first = iter(before)
+        was = [operand if isinstance(operand, Value) else next(first).value for operand in operands]
+        RECORDER.applied.pop(operator_key(op, was), None)
+        RECORDER.numbers[key] = ()
     return [o if isinstance(o, Value) else number_data(o, values) for o in operands]
+
+
+def operator_key(op: str, operands: Sequence[Value | float]) -> tuple[Hashable, ...]:
+    """The key of an operator with numbers as part of the program: 0.0 is not -0.0, and 1 not 1.0."""
+    return "pointwise", op, *[o if isinstance(o, Value) else repr(o) for o in operands]
 
 
 def is_part_of_program(op: str, operands: Sequence[Value | float]) -> bool:

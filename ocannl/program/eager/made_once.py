@@ -29,7 +29,8 @@ def made_once(values: Sequence[Value], how: tuple[Hashable, ...], make: Callable
         ENGINE.only.decide(value)
     is_known = all(graph.known_shape(value).is_final for value in values)
     made = make()
-    if is_known and RECORDER.has_data_of(made, values):
+    # What has its shape whatever those of the others come to be stays the same: a loss, a sum of all.
+    if (is_known or graph.known_shape(made).is_final) and RECORDER.has_data_of(made, values):
         RECORDER.note_made(_key(values, how), made)
     return made
 

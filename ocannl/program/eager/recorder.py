@@ -39,8 +39,10 @@ class Handle(Protocol):
 class _Living(ref[Any]):
     """A reference to a handle or statement, with the data that it depends on."""
 
-    __slots__ = ("at", "context", "data")
+    __slots__ = ("at", "context", "data", "kept")
     at: int
+    kept: dict[int, _Living]
+    """Those among which it is, by the number at which it is."""
     data: tuple[Value, ...]
     context: object
     """Where its value is: the context that was the default when it was made."""
@@ -95,11 +97,16 @@ class Recorder:
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Value]) -> Value:
         """The value that was made for a key, or one that is made now."""
-        value = self.applied.get(key)
+        value = self.again(key)
         if value is None:
             value = make()
             self.note_made(key, value)
-        else:
+        return value
+
+    def again(self, key: tuple[Any, ...]) -> Value | None:
+        """The value that was made for a key, if there is one."""
+        value = self.applied.get(key)
+        if value is not None:
             note_again(value)
         return value
 
@@ -145,16 +152,16 @@ class Recorder:
                 self._release(living)
 
     def _hold(self, kept: dict[int, _Living], what: Any, data: Sequence[Value]) -> None:
-        def gone(living: Any) -> None:
-            if kept.get(living.at) is living:
-                del kept[living.at]
-                self._release(living)
-
-        living = _Living(what, gone)
-        living.at, living.data, living.context = id(what), tuple(data), DEFAULT.get()
+        living = _Living(what, self._gone)
+        living.at, living.data, living.context, living.kept = id(what), tuple(data), DEFAULT.get(), kept
         kept[living.at] = living
         for each in data:
             self.users[each] = self.users.get(each, 0) + 1
+
+    def _gone(self, living: Any) -> None:
+        if living.kept.get(living.at) is living:
+            del living.kept[living.at]
+            self._release(living)
 
     def _data_of(self, value: Value) -> tuple[Value, ...]:
         """The replaceable data that a value depends on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import EllipsisType
 from typing import Any, TypeAlias, cast
 
@@ -73,7 +74,8 @@ def _with_ids_as_data(value: Value, items: list[Item]) -> list[Item]:
     if not is_eager() or not any(isinstance(item, np.ndarray) for item in items):
         return items
     axes = MemoryAxes(value)
-    if sum(map(_is_axis, items)) > len(axes.places):
+    axes.close_rows(MEMORY_ORDER)
+    if sum(map(_is_axis, items)) > len(axes.dims):
         return items
     return [
         CheckedIds(_ids(item, axes, axes.place(_axis(items, number))))
@@ -387,13 +389,23 @@ def _ids(item: Item, axes: MemoryAxes, place: Place) -> Value:
     if isinstance(item, CheckedIds):
         return item.data
     assert isinstance(item, np.ndarray)
-    size = axes.known_size(place)
-    outside = item[(item < -size) | (item >= size)]
+    return add_data(_counted_from_front(item, axes, axes.known_size(place)), _type_of_ids(item.shape), "ids")
+
+
+def _counted_from_front(ids: Array, axes: MemoryAxes, size: int) -> Array:
+    """Ids of an axis, negative ones as those that they mean. Raises `PositionError` for others."""
+    # Most often all are positions, which one comparison tells: as unsigned, negative ones are too large.
+    if (ids.view(np.uint64) < size).all():
+        return ids
+    outside = ids[(ids < -size) | (ids >= size)]
     if outside.size:
         raise PositionError(f"an axis of `{axes.label}` has {size} positions, found id {outside.flat[0]}")
-    contents = np.where(item < 0, item + size, item)
-    shape = Shape(Row(), Row(), closed_row(*map(Dim, contents.shape)))
-    return add_data(contents, TensorType.of(shape, element_of(np.int64)), "ids")
+    return np.where(ids < 0, ids + size, ids)
+
+
+@lru_cache(maxsize=2**10)
+def _type_of_ids(shape: tuple[int, ...]) -> TensorType:
+    return TensorType.of(Shape(Row(), Row(), closed_row(*map(Dim, shape))), element_of(np.int64))
 
 
 def _checked(item: Item, axes: MemoryAxes, place: Place) -> Value:

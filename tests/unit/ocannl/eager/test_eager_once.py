@@ -85,8 +85,8 @@ PROGRAMS = [
 ]
 
 
-LATER = [sum_of_an_open_parameter, mean_of_a_layer, metric_of_a_layer, hidden_values_that_are_held]
-"""Programs that reduce what has no known shape the first time: parameters get theirs when they get values."""
+LATER = [mean_of_a_layer, metric_of_a_layer, hidden_values_that_are_held]
+"""Programs that divide by sizes which are not known before parameters have values."""
 
 
 @pytest.mark.exhaustive
