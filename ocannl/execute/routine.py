@@ -200,7 +200,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts, NamesApart):
         is advanced, or set to a value that may be out of range together with others.
         """
         self._indices.check_run()
-        check_written(self.name, self._program, self._executable.interface, self._nodes)
+        check_written(self.name, self._program, self._executable.interface, self._nodes, self.context)
         for label in self._facts.writes:
             if label in self._nodes:
                 self._nodes[label].written = True
@@ -379,7 +379,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts, NamesApart):
         """Copies of the values that the nodes have now, by label. Raises `UninitializedError` where a run
         would read a node that has none.
         """
-        check_written(self.name, self._program, self._executable.interface, self._nodes)
+        check_written(self.name, self._program, self._executable.interface, self._nodes, self.context)
         return {label: node.memory.read() for label, node in self._nodes.items() if node.written}
 
     def label_of(self, tensor: Tensor) -> str | None:

@@ -25,8 +25,8 @@ def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: st
 
 @remembered
 def _softmax(x: oc.Tensor, over: str, temperature: float, label: str) -> oc.Tensor:
-    scaled = x / temperature
-    exps = oc.exp(scaled - oc.stop_gradient(oc.einmax(over, scaled)))
+    # Of `x` itself, which has to have the axes of the spec; an expression may get them from it.
+    exps = oc.exp((x - oc.stop_gradient(oc.einmax(over, x))) / temperature)
     return (exps / oc.einsum(over, exps)).named(label)
 
 

@@ -39,6 +39,7 @@ from ocannl.program.location import here
 from ocannl.program.memory.assigned import checked_memory
 from ocannl.program.memory.own_memory import OwnMemory
 from ocannl.program.mistakes.no_tensor import no_tensor
+from ocannl.program.mistakes.one_number import check_loss
 from ocannl.program.mistakes.other_functions import METHODS
 from ocannl.program.mistakes.other_names import NamesApart, missing
 from ocannl.program.tensor_functions import reshapes
@@ -275,8 +276,11 @@ class Tensor(
         """Adds to the gradients of everything that this depends on, in eager mode at once, and as statements
         in an `oc.code` block. Without a gradient, this is one number, of gradient 1.
 
-        Raises `OcannlError` if memory that this was computed from was written since.
+        Raises `OcannlError` if memory that this was computed from was written since, and `ShapeError` without
+        a gradient where this is known to be more than one number.
         """
+        if gradient is None:
+            check_loss(self.ir_value)
         if is_recording():
             assign(self.grad, 1.0 if gradient is None else gradient)
             emit(texpr.BackpropOp(self.ir_value))

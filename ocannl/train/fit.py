@@ -62,7 +62,10 @@ def fit(
 
     Where `checkpoints` has any, training goes on from the latest, to the same bits as without interruption.
     What is saved is the state of `step`, a function or routine, or of `what`, and the places in data.
+
+    Raises `ArgumentError` for a step that trains nothing, as a block, and what the step raises.
     """
+    _check_step(step)
     loop = _Loop(
         step,
         batches if isinstance(batches, Batches) else _batches(batches),
@@ -79,6 +82,15 @@ def fit(
 
 
 _batches = batches
+
+
+def _check_step(step: object) -> None:
+    """Raises `ArgumentError` for what is no step: a model, as elsewhere it is given, or no function."""
+    if callable(step) and not isinstance(step, oc.Block):
+        return
+    found = f"the block {step!r}" if isinstance(step, oc.Block) else type(step).__name__
+    what = "a function that is given a batch, computes the loss, and calls optimizer.step(loss)"
+    raise oc.ArgumentError(f"fit calls a step, {what}; found {found}: fit(step, batches, epochs=3)")
 
 
 def _context_of(step: object) -> oc.Context:

@@ -22,22 +22,25 @@ def no_value(tensor: Tensor, context: Holder) -> UninitializedError:
     """The error for a tensor whose memory nobody has written in a context."""
     where = location_text(tensor.op)
     what = f"`{tensor.label}`" if where is None else f"`{tensor.label}` (made at {where})"
-    known = in_other_contexts([tensor], context) or f": {advice(tensor.op, isinstance(tensor.op, GradOp))}"
+    known = (
+        in_other_contexts([tensor], context)
+        or f": {advice(tensor.op, context, isinstance(tensor.op, GradOp))}"
+    )
     return UninitializedError(here(f"{what} has no value yet{known}"))
 
 
-def advice(op: object, is_gradient: bool = False) -> str:
-    """How memory that an operation makes, or its gradient, gets a value."""
+def advice(op: object, context: Holder, is_gradient: bool = False) -> str:
+    """How memory that an operation makes, or its gradient, gets a value in a context."""
+    ctx = DEFAULT.name_of(context)
     if is_gradient:
         return "zero the gradients first, as train.grad_update does"
     if isinstance(op, ParamOp):
-        return (
-            "ctx.init_params(t) gives values to the parameters of a tensor `t`, and `ctx[p] = array` to one"
-        )
+        all_of = f"{ctx}.init_params(t) gives values to the parameters of a tensor `t`"
+        return f"{all_of}, and `{ctx}[p] = array` to one"
     if isinstance(op, MergeOp):
         return "in the context that is merged, run a routine that computes it, compiled after `.merge(ctx)`"
     if isinstance(op, MemoryOp):
-        return "`ctx[t] = array` sets it, or code does"
+        return f"`{ctx}[t] = array` sets it, or code does"
     return "run a routine that computes it first"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import UninitializedError, location_text
-from ocannl.execute.memory.no_value import advice
+from ocannl.execute.memory.no_value import Holder, advice
 from ocannl.execute.memory.node import Node
 from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program.location import here
@@ -20,9 +20,9 @@ NAMED = 3
 
 
 def check_written(
-    routine: str, program: ExtractedRoutine, interface: Interface, nodes: Mapping[str, Node]
+    routine: str, program: ExtractedRoutine, interface: Interface, nodes: Mapping[str, Node], context: Holder
 ) -> None:
-    """Raises `UninitializedError` where a run reads a node that nobody has written."""
+    """Raises `UninitializedError` where a run in a context reads a node that nobody has written."""
     facts = interface.facts
 
     def unset(labels: Iterable[str]) -> list[tuple[str, str]]:
@@ -33,10 +33,12 @@ def check_written(
     missing = [label for label, why in unset(facts.reads) if label not in facts.writes or why not in STATE]
     missing += [label for label, why in unset(facts.parts) if why == "parameter"]
     if missing:
-        raise _unwritten(routine, missing, *origin_of(program, missing[0]))
+        raise _unwritten(routine, missing, context, *origin_of(program, missing[0]))
 
 
-def _unwritten(routine: str, missing: Sequence[str], value: Value, is_gradient: bool) -> UninitializedError:
+def _unwritten(
+    routine: str, missing: Sequence[str], context: Holder, value: Value, is_gradient: bool
+) -> UninitializedError:
     """The error of a routine: the first missing node with its line, and the names of others."""
     op = operation_of(value)
     where = location_text(op)
@@ -49,4 +51,5 @@ def _unwritten(routine: str, missing: Sequence[str], value: Value, is_gradient: 
     found = [what if where is None else f"{what} (made at {where})", *others]
     lack = "which has no value yet" if len(found) == 1 else "which have no values yet"
     names = ", ".join(found[:-1]) + " and " * (len(found) > 1) + found[-1]
-    return UninitializedError(here(f"routine {routine!r} reads {names}, {lack}: {advice(op, is_gradient)}"))
+    way = advice(op, context, is_gradient)
+    return UninitializedError(here(f"routine {routine!r} reads {names}, {lack}: {way}"))

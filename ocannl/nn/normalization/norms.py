@@ -6,6 +6,7 @@ import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.means import output_mean
 from ocannl.nn.options import check_not_negative
+from ocannl.program.location import here
 from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 
@@ -14,6 +15,12 @@ def scaled(normal: oc.Tensor, gain: oc.Tensor | None, offset: oc.Tensor | None =
     """`gain * normal + offset`, of which either may be left away."""
     normal = normal if gain is None else gain * normal
     return normal if offset is None else normal + offset
+
+
+def check_outputs(x: oc.Tensor, of: str) -> None:
+    """Raises `ShapeError` for a value that is known to have no output axes."""
+    if x.shape.output == ():
+        raise oc.ShapeError(here(f"nn.{of} is over the output axes, and {x!r} has none"))
 
 
 @oc.configurable
@@ -42,6 +49,7 @@ def layer_norm(
 
 @remembered
 def _normalized(x: oc.Tensor, gain: oc.Tensor | None, offset: oc.Tensor | None, epsilon: float) -> oc.Tensor:
+    check_outputs(x, "layer_norm")
     centered = x - output_mean(x)
     scale = oc.recip_sqrt(output_mean(centered * centered) + epsilon)
     return scaled(centered * scale, gain, offset)
@@ -69,5 +77,6 @@ def rms_norm(
 
 @remembered
 def _of_mean_square_1(x: oc.Tensor, gain: oc.Tensor | None, epsilon: float) -> oc.Tensor:
+    check_outputs(x, "rms_norm")
     x = floats(x)
     return scaled(x * oc.recip_sqrt(output_mean(x * x) + epsilon), gain)

@@ -47,6 +47,10 @@ class DefaultContext:
                 self._made = self._make()
             return self._made
 
+    def name_of(self, context: object) -> str:
+        """How a program writes a context: one that it has not made itself is that of the package."""
+        return "oc.default_context()" if context is self._made else "ctx"
+
     def enter(self, context: ValueContext) -> None:
         """Makes a context the default in this thread."""
         self._entered.set((*self._entered.get(), context))

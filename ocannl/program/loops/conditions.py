@@ -6,14 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.passes.texpr.infer_shapes.descriptions import describe
-from ocannl.program import expressions, graph
+from ocannl.program import expressions
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.eager.cells import in_cell
-from ocannl.program.location import here
 from ocannl.program.loops.branch_types import check_branches
 from ocannl.program.loops.carried_shapes import check_carries
 from ocannl.program.loops.loop import (
@@ -25,8 +22,9 @@ from ocannl.program.loops.loop import (
     tensors,
     with_tensors,
 )
+from ocannl.program.mistakes.one_number import check_one_number
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
-from ocannl.program.values import Value, now, operation_of, values_of
+from ocannl.program.values import Value, now, values_of
 
 
 def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], init: Any, most: int) -> Any:
@@ -71,13 +69,8 @@ class _Branch:
 
 def _one_number(flag: Tensor) -> Tensor:
     """A condition. Raises `ShapeError` where it is known to be more than one number."""
-    shape = graph.known_shape(flag.ir_value)
-    sizes = [dim.size for row in shape for dim in row.axes if isinstance(dim, Dim)]
-    if any(size != 1 for size in sizes):
-        what = describe(operation_of(flag.ir_value))
-        message = f"a condition is one number, and `{what}` has axes of {', '.join(map(str, sizes))}"
-        way = "oc.where(condition, a, b) chooses at each point; condition.any() and .all() are one number"
-        raise ShapeError(here(f"{message}: {way}"))
+    way = "oc.where(condition, a, b) chooses at each point; condition.any() and .all() are one number"
+    check_one_number(flag.ir_value, "a condition", way)
     return flag
 
 

@@ -112,10 +112,24 @@ def _operator(op: Operation, shape_of: ShapeOf) -> str | None:
         return "`@` is the tensor product; `*` works point by point"
     if op.logic.data == "@" and left.input.is_closed and not left.input.axes:
         x, w = map(tensor_name, op.args)
+        if right.input.is_closed and not right.input.axes:
+            return (
+                f"neither has input axes, over which `@` sums, as weights have; {_of_data(x, w, left, right)}"
+            )
         return f"weights stand on the left, `{w} @ {x}`, since `@` sums over the input axes of its left side"
     if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
         return "the product applies its right side first, as composed functions do: try to swap the operands"
     return None
+
+
+def _of_data(a: str, b: str, left: Shape, right: Shape) -> str:
+    """How to write a product of two values without input axes: of vectors and of matrices, by `einsum`."""
+    sizes = left.memory_axes, right.memory_axes
+    rows = [(len(shape.batch.axes), len(shape.output.axes)) for shape in (left, right)]
+    specs = {(0, 1): "i; i => ", (1, 1): "i | j; j | k => i | k", (0, 2): "i j; j k => i k"}
+    if rows[0] == rows[1] and rows[0] in specs and sizes[0][-1] == sizes[1][0]:
+        return f'oc.einsum("{specs[rows[0]]}", {a}, {b}) is the product of data'
+    return "oc.einsum says which axes of data are summed"
 
 
 def _given_size(sides: Sequence[Side]) -> str | None:

@@ -68,6 +68,31 @@ MISTAKES = [
         "is the same axes in all slots of a spec; `*` broadcasts",
     ),
     ("oc.einsum('...t|d; ...t|d => ...t|', x[None], x)", "a row variable is the same axes in all slots"),
+    ("x @ oc.zeros((3, 2))", 'oc.einsum("i | j; j | k => i | k", x, data) is the product of data'),
+    ("x @ x", "as weights have; oc.einsum says which axes of data are summed"),
+    ("x[0] @ x[0]", 'oc.einsum("i; i => ", x[0], x[0]) is the product of data'),
+    ("nn.softmax()(oc.zeros((4,), axes='b'))", "(it has no output axes)"),
+    ("nn.softmax(temperature=0.5)(oc.zeros((4,), axes='b'))", "(it has no output axes)"),
+    ("nn.layer_norm()(oc.zeros((4,), axes='b'))", "nn.layer_norm is over the output axes, and"),
+    ("nn.rms_norm()(oc.zeros((4,), axes='b'))", "nn.rms_norm is over the output axes, and"),
+    (
+        "train.sgd(lr=0.1).step((oc.param('w', output=2) @ x) ** 2)",
+        "a loss is one number, and `(w @ x) ** 2` has axes of 10, 2: take its mean or sum, as in loss.mean()",
+    ),
+    (
+        "train.fit(nn.linear(out_dim=2), [], epochs=1)",
+        "fit calls a step, a function that is given a batch, computes the loss, and calls "
+        "optimizer.step(loss); found the block linear(out_dim=2)",
+    ),
+    ("train.fit([x], len, epochs=1)", "found list: fit(step, batches, epochs=3)"),
+    (
+        "(oc.param('w', output=2) @ x).numpy()",
+        "oc.default_context().init_params(t) gives values to the parameters of a tensor `t`",
+    ),
+    (
+        "oc.Context.cpu(1)[oc.param('w', output=2, input=3)]",
+        ": ctx.init_params(t) gives values to the parameters of a tensor `t`, and `ctx[p] = array` to one",
+    ),
     (
         "oc.export(oc.Context.cpu().compile(x.sum()), 'model.exe')",
         "the suffix `.exe` of model.exe says no kind of file: a library ends in .o, .obj, .c, .so",
@@ -81,6 +106,19 @@ def test_mistakes(program: str, message: str):
     image = oc.data(np.zeros((4, 4, 3), np.float32), label="image")
     with pytest.raises(oc.OcannlError, match=re.escape(message)):
         eval(program, {"oc": oc, "nn": nn, "train": train, "copy": copy, "x": x, "image": image})
+
+
+def test_a_loss_of_many_numbers():
+    """Its gradient is asked for at once, or in code; with weights there may be many."""
+    w, x = oc.param("w", output=2), oc.data(np.ones((10, 3), np.float32), label="x")
+    with pytest.raises(oc.ShapeError, match="a loss is one number"), oc.code():
+        (w @ x).backward()
+    with oc.eager():
+        with pytest.raises(oc.ShapeError, match="a loss is one number"):
+            (w @ x).backward()
+        oc.default_context().init_params(w)
+        (w @ x).backward(oc.data(np.ones((10, 2), np.float32)))
+        np.testing.assert_array_equal(w.grad, np.full((2, 3), 10.0))
 
 
 @pytest.mark.parametrize(
