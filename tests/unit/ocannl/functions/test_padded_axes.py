@@ -275,5 +275,5 @@ def test_emulated_gpu():
 
     x = RNG.normal(size=(5, 2)).astype(np.float32)
     mean, double = both(x)
-    np.testing.assert_allclose(mean, x.mean(), rtol=1e-6)
+    np.testing.assert_allclose(mean, x.mean(), rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(double, x * 2)
