@@ -35,6 +35,7 @@ from ocannl.train.step_counts import StepCounts, as_number, check_together
 from ocannl.train.update_step import Rule, UpdateStep
 
 MOST_CODES = 16
+SETTINGS = ("lr", "clip_norm", "clip_value", "accumulate", "ema", "swa", "maximize", "count_each")
 Part: TypeAlias = oc.Tensor | oc.Block[..., Any]
 Params: TypeAlias = Part | Mapping[str, Part] | Sequence[Part]
 
@@ -79,8 +80,8 @@ class Optimizer(NamesApart):
         self._together = WeakKeyDictionary[Operation, frozenset[oc.Tensor]]()
         """The parameters that code trains, while that lives, by its last statement."""
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
-        self._again: dict[Hashable, oc.Code] = {}
-        """The code of steps that eager mode has run."""
+        self._again: dict[Hashable, tuple[Any, oc.Code]] = {}
+        """The code of steps that eager mode has run, with the settings that it was made with."""
         self._check(common)
 
     def _check(self, common: Common) -> None:
@@ -175,16 +176,25 @@ class Optimizer(NamesApart):
             return make()
         if not is_eager():
             return self._unless_dropped(what, make())
-        given = None if params is None else tuple(_parts(params))
-        key = what, loss.ir_value, given, self.lr, *self.options.values()
-        code = self._again.get(key)
-        if code is None:
+        key = what, loss.ir_value, None if params is None else tuple(_parts(params))
+        settings = self._settings()
+        known, code = self._again.pop(key, (None, None))
+        if code is None or known != settings:
+            # What the code with other settings has as data is free for this one.
+            code = None
             if len(self._again) >= MOST_CODES:
                 self._again.pop(next(iter(self._again)))
-            code = self._again[key] = make()
+            code = make()
             # The loss has other data each time.
-            RECORDER.let_go(code.statements)
+            RECORDER.let_go(code.statements, loss.ir_value)
+        self._again[key] = settings, code
         return at_once(code)
+
+    def _settings(self) -> tuple[Any, ...]:
+        """All that may be set and that code depends on, as it is now."""
+        groups = {pattern: dict(given) for pattern, given in self.groups.items()}
+        own = [getattr(self, name) for name in SETTINGS]
+        return dict(self.options), groups, *own
 
     def _update_by(self, trained: Mapping[str, oc.Tensor], gradients: Mapping[str, oc.Tensor]) -> None:
         options = self._options_of(trained)

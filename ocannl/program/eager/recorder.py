@@ -144,12 +144,19 @@ class Recorder:
             data = [each for value in values_of(statement) for each in self._data_of(value)]
             self._hold(self.statements, statement, data)
 
-    def let_go(self, statements: Iterable[Operation]) -> None:
-        """Statements that belong to an expression use the data that it has each time."""
+    def let_go(self, statements: Iterable[Operation], of: Value | None = None) -> None:
+        """Statements that belong to an expression use the data that it has each time: all theirs, or those on
+        which a value depends; their own, such as numbers that are data, stay.
+        """
+        own = None if of is None else {*self._data_of(of)}
         for statement in statements:
-            living = self.statements.pop(id(statement), None)
-            if living is not None:
-                self._release(living)
+            living = self.statements.get(id(statement))
+            if living is None:
+                continue
+            data, living.data = living.data, ()
+            if own is not None:
+                living.data = tuple([each for each in data if each not in own])
+            self._set_free([each for each in data if each not in living.data])
 
     def _hold(self, kept: dict[int, _Living], what: Any, data: Sequence[Value]) -> None:
         living = _Living(what, self._gone)
@@ -180,7 +187,10 @@ class Recorder:
         return {*self._data_of(value)} <= {data for other in others for data in self._data_of(other)}
 
     def _release(self, living: _Living) -> None:
-        for each in living.data:
+        self._set_free(living.data)
+
+    def _set_free(self, data: Iterable[Value]) -> None:
+        for each in data:
             self.users[each] -= 1
             self._queue(each)
 

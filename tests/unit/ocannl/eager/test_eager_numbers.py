@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from support.tensors import Array
 
 import ocannl as oc
-from ocannl import nn
+from ocannl import nn, train
 from ocannl.program.eager.recorder import Recorder
 
 
@@ -172,3 +173,60 @@ class TestNumbers:
             if k == 4:
                 compiled.clear()
         assert compiled == []
+
+
+class TestOptimizers:
+    """Of rules two of whose numbers are beside the same operand, as momentum and rate are beside a moment."""
+
+    RULES: ClassVar[list[Callable[[], train.Optimizer]]] = [
+        lambda: train.sgd(0.1, momentum=0.5),
+        lambda: train.adamw(0.1, weight_decay=0.2),
+        lambda: train.rmsprop(0.01, momentum=0.9),
+    ]
+
+    @staticmethod
+    def losses(make: Callable[[], train.Optimizer], is_eager: bool, change: Any = None) -> list[float]:
+        """Those of some steps by new data each, which are made while those before are still there."""
+        arrays = np.random.default_rng(0).normal(size=(8, 4, 3))
+        w, found, optimizer = oc.param("w", np.ones((1, 3)), output=1, input=3), list[float](), make()
+
+        def step(x: oc.Tensor) -> oc.Tensor:
+            loss = ((w @ x - 1.0) ** 2).mean()
+            optimizer.step(loss)
+            return loss
+
+        with oc.Context.cpu(threads=1), oc.eager(is_eager):
+            run = step if is_eager else oc.function(step)
+            for n, array in enumerate(arrays):
+                if change is not None:
+                    change(optimizer, n)
+                x = oc.data(array) if is_eager else array
+                found.append(float(run(x)))
+        return found
+
+    @pytest.mark.parametrize("make", RULES)
+    def test_they_are_those_of_a_function(self, make: Callable[[], train.Optimizer]):
+        np.testing.assert_allclose(self.losses(make, True), self.losses(make, False), rtol=1e-12)
+
+    def test_settings_that_change(self, compiled: list[str]):
+        """A rate compiles nothing in the end, and is that of the step."""
+
+        def change(optimizer: train.Optimizer, n: int) -> None:
+            optimizer.lr = 0.1 / (1 + n)
+            if n == 5:
+                compiled.clear()
+
+        def scheduled() -> train.Optimizer:
+            return train.sgd(lambda n: 0.1 / (1 + n), momentum=0.5)
+
+        found = self.losses(self.RULES[0], True, change)
+        assert compiled == []
+        np.testing.assert_allclose(found, self.losses(scheduled, False), rtol=1e-12)
+
+    def test_a_norm_that_is_clipped_later(self):
+        def change(optimizer: train.Optimizer, n: int) -> None:
+            optimizer.clip_norm = None if n < 4 else 0.01
+
+        found, without = (self.losses(self.RULES[0], True, one) for one in (change, None))
+        assert found[:5] == without[:5]
+        assert abs(found[6] - without[6]) > 1e-3
