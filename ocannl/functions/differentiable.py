@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ocannl.dialects.ir.errors import ShapeError
+from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.texpr import DataOp
 from ocannl.functions.trace import FLAT
 from ocannl.program.arguments.checks import integer
@@ -20,6 +21,7 @@ from ocannl.program.derivatives import jvp, vjp
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MemoryAxes
 from ocannl.program.tensor import Expression, Tensor, as_tensor, by_spec
+from ocannl.program.types.kinds import kind_of
 
 SAME = "..b.. | ..i.. -> ..o.."
 
@@ -85,8 +87,7 @@ class Differentiable(ABC):
             raise ArgumentError(
                 f"the gradient is that of one number, found that {self.name} returns a {type(y).__name__}"
             )
-        tree = self._chosen(given, argnums)
-        return y, _like(tree, vjp(y, [*leaves_of(tree)]))
+        return y, _in_form(self._chosen(given, argnums), lambda xs: vjp(y, xs))
 
     def _applied(self, given: inspect.BoundArguments) -> Any:
         return self.function(*given.args, **given.kwargs)
@@ -106,7 +107,8 @@ class Differentiable(ABC):
 
     def jvp(self, xs: Any, dxs: Any) -> Any:
         """How the results change when the arguments `xs` change by `dxs` (forward mode), in the form of the
-        results. Several arguments are a tuple or a list, and so are their tangents.
+        results. Several arguments are a tuple or a list, and so are their tangents: None for what does not
+        change, such as integers.
         """
         args, tangents = self._several(xs), self._several(dxs)
         if len(args) != len(tangents):
@@ -123,7 +125,8 @@ class Differentiable(ABC):
 
     def vjp(self, xs: Any, cotangent: Any = None) -> Any:
         """The gradients of the sum of results times cotangents with respect to the arguments `xs` (reverse
-        mode), in their form. The cotangent has the form of the results; none is needed for one number.
+        mode), in their form; None for integers and flags beside floats. The cotangent has the form of the
+        results; none is needed for one number.
         """
         args = self._several(xs)
         found = self.pulled_back(args, cotangent)
@@ -143,7 +146,9 @@ class Differentiable(ABC):
             changed = {name: given.arguments[name] for name in tangents}
             if form_of(changed) != form_of(tangents):
                 raise ArgumentError(f"the tangents have the form of the arguments of {self.name}")
-            xs, by = [*leaves_of(changed)], [*leaves_of(tangents)]
+            pairs = zip(leaves_of(changed), leaves_of(tangents), strict=True)
+            moved = [(x, tangent) for x, tangent in pairs if tangent is not None]
+            xs, by = [x for x, _ in moved], [tangent for _, tangent in moved]
 
             def along(y: Any) -> Any:
                 return cast("Any", jvp(y, xs, by))
@@ -162,12 +167,12 @@ class Differentiable(ABC):
             weights = [None] if cotangent is None else [*leaves_of(cotangent)]
             if len(ys) != len(weights):
                 raise ArgumentError(f"each result has one cotangent; found {len(ys)} and {len(weights)}")
-            xs = [*leaves_of(given.args)]
-            found = [
-                vjp(y, xs, None if by is None else _of_shape(by, y))
-                for y, by in zip(ys, weights, strict=True)
-            ]
-            return _like(given.args, [_total(parts) for parts in zip(*found, strict=True)])
+            pairs = [(y, None if by is None else _of_shape(by, y)) for y, by in zip(ys, weights, strict=True)]
+
+            def pulled(xs: Sequence[Any]) -> list[Tensor]:
+                return [_total(parts) for parts in zip(*[vjp(y, xs, by) for y, by in pairs], strict=True)]
+
+            return _in_form(given.args, pulled)
 
         return self.derived("vjp", body, "cotangent", {"cotangent": FLAT})
 
@@ -184,8 +189,21 @@ def _total(tensors: Sequence[Tensor]) -> Tensor:
     return first
 
 
-def _like(tree: Any, leaves: Sequence[Tensor]) -> Any:
-    return built(form_of(tree), iter(leaves))
+def _in_form(tree: Any, gradients: Callable[[Sequence[Any]], Sequence[Tensor]]) -> Any:
+    """The gradients with respect to the leaves of a tree, in its form: None for leaves that hold no floats
+    beside others that do.
+    """
+    leaves = [*leaves_of(tree)]
+    places = [n for n, leaf in enumerate(leaves) if _holds_floats(leaf)] or range(len(leaves))
+    found = dict(zip(places, gradients([leaves[n] for n in places]), strict=True))
+    return built(form_of(tree), map(found.get, range(len(leaves))))
+
+
+def _holds_floats(leaf: Any) -> bool:
+    if not isinstance(leaf, Expression):
+        return isinstance(leaf, float)
+    kind = kind_of(leaf.ir_value)
+    return kind is None or is_float(kind)
 
 
 def _of_shape(cotangent: Tensor, y: Tensor) -> Tensor:

@@ -95,6 +95,36 @@ def test_products_with_vectors():
     np.testing.assert_allclose(one.vjp(X, {"twice": dx, "square": X}), 2 * dx + 2 * X * X)
 
 
+def test_integers_beside_floats_have_no_gradients():
+    """Labels, flags and static arguments: None stands for them, and for what does not change."""
+    (x,) = arrays_of((4, 3))
+    ids, of_ids = np.array([0, 2, 1, 1]), (np.eye(3)[[0, 2, 1, 1]] - softmax(x)) / -4
+
+    def loss(x: oc.Tensor, ids: oc.Tensor, reduction: str = "mean") -> oc.Tensor:
+        return nn.cross_entropy(x, ids, reduction=reduction)
+
+    f = oc.function(loss, ctx=CTX)
+    for args in ((x, ids), (x, ids, "mean")):
+        found = f.vjp(args, 2.0)
+        np.testing.assert_allclose(found[0], 2 * of_ids)
+        assert all(gradient is None for gradient in found[1:])
+    np.testing.assert_allclose(oc.jacobian(f)(x, ids), of_ids)
+    np.testing.assert_allclose(f.jvp((x, ids), (x, None)), (x * of_ids).sum())
+    batch = oc.function(lambda batch: loss(batch["x"], batch["ids"]), ctx=CTX)
+    found = oc.grad(batch)({"x": x, "ids": ids})
+    np.testing.assert_allclose(found["x"], of_ids)
+    assert found["ids"] is None
+    kept = oc.function(lambda x, keep: oc.where(keep, x, 0.0), ctx=CTX)
+    np.testing.assert_allclose(kept.vjp((x, x > 0), x)[0], np.maximum(x, 0))
+    for call in (lambda: f.jvp((x, ids), (x, ids)), lambda: oc.grad(f, 1)(x, ids)):
+        with pytest.raises(oc.OcannlError, match="`ids` holds integers"):
+            call()
+
+
+def softmax(x: Array) -> Array:
+    return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
 @pytest.mark.parametrize("shape", [(3,), (2, 5), ()])
 def test_a_cotangent_of_another_size(shape: tuple[int, ...]):
     with pytest.raises(oc.ShapeError, match=r"of the result, 2\|3; found one of \d+ elements") as caught:
