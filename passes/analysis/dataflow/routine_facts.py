@@ -105,6 +105,8 @@ class _Reader:
         self.limits: dict[Terms, tuple[int, int]] = {}
         self.limited: set[int] = set()
         """The accesses of which the limits are known, by `id`."""
+        self.boxes: dict[int, Box] = {}
+        """The boxes that loads reach, by the `id` of these."""
         self.stored: list[Stored] = []
         """The stores that run at least once."""
 
@@ -168,7 +170,7 @@ class _Reader:
                 self.facts.writes.add(label)
                 stored.append((label, op))
             else:
-                self.read(node, self.loaded(op))
+                self.read(node, self.boxes.get(id(op)) or self.loaded(op))
         if stored:
             around = scope_sizes(nest) | dict(nest.space.data)
             self.store([(label, store, around) for label, store in stored])
@@ -185,12 +187,13 @@ class _Reader:
     def loaded(self, load: LoadOp) -> Box:
         """A box around the cells that a load reaches."""
         sizes = scope_sizes(load) | position_sizes(load) | self.repeated
-        return tuple(
+        box = self.boxes[id(load)] = tuple(
             (0, size) if extremes is None else (extremes[0], extremes[1] - extremes[0] + 1)
             for size, extremes in zip(
                 memref_shape(load.node), (index.extremes(sizes) for index in load.indices.data), strict=True
             )
         )
+        return box
 
     def store(self, stored: Sequence[Stored]) -> None:
         self.stored += stored
