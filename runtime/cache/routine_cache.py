@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ocannl.dialects.index.splits import SplitAxis
@@ -60,18 +60,25 @@ def put_routine(store: ObjectCache, key: str, routine: CachedRoutine) -> None:
 def encoded(routine: CachedRoutine) -> bytes:
     """The interface and lengths on a line, then all texts as they are: reading them as JSON takes long."""
     loops, origins = routine.loops, routine.origins.text
-    fields = {"interface": asdict(routine.compiled.interface), "loops": len(loops), "origins": len(origins)}
-    line = json.dumps(fields, default=sorted)
+    header = {"interface": routine.compiled.interface, "loops": len(loops), "origins": len(origins)}
+    line = json.dumps(header, default=_plain)
     return zlib.compress(f"{line}\n{loops}{origins}{routine.compiled.code}".encode(), level=1)
+
+
+def _plain(part: Any) -> object:
+    """A part of an interface that JSON does not have, by one that it has."""
+    if is_dataclass(part):
+        return {field.name: getattr(part, field.name) for field in fields(part)}
+    return sorted(part)
 
 
 def decoded(data: bytes) -> CachedRoutine:
     """The inverse of `encoded`."""
     line, texts = zlib.decompress(data).decode().split("\n", 1)
-    fields = json.loads(line)
-    loops, texts = texts[: fields["loops"]], texts[fields["loops"] :]
-    origins, code = texts[: fields["origins"]], texts[fields["origins"] :]
-    compiled = CompiledText(code, _interface(fields["interface"]))
+    header = json.loads(line)
+    loops, texts = texts[: header["loops"]], texts[header["loops"] :]
+    origins, code = texts[: header["origins"]], texts[header["origins"] :]
+    compiled = CompiledText(code, _interface(header["interface"]))
     return CachedRoutine(loops, CachedOrigins(origins), compiled)
 
 
