@@ -21,6 +21,11 @@ def _has_own_text(kind: type[Operation]) -> bool:
     return kind.print is not Operation.print and not issubclass(kind, UnregisteredOp) and not is_apart
 
 
+@cache
+def _is_type(kind: type[Attribute]) -> bool:
+    return issubclass(kind, TypeAttribute)
+
+
 def op_text(op: Operation, origins: bool = False) -> str:
     """The text of an operation, without a newline at the end; on request, with the origins of each as
     `loc(...)`.
@@ -102,7 +107,7 @@ class TextPrinter(Printer):
             self.parts.append(f'"{string}"')
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if not isinstance(attribute, TypeAttribute):
+        if not _is_type(type(attribute)):
             super().print_attribute(attribute)
             return
         text = self._types.get(attribute)
