@@ -169,14 +169,16 @@ def with_checks(
     unchecked, closure = Needed(ends), Needed(ends)
     reads: dict[Value, frozenset[Key]] = {}
     for statement in statements:
-        own = [check for op in unchecked.of([statement]) if not ends(op) for check in value_of(op).id_checks]
+        reached = unchecked.of([statement])
+        own = [check for op in reached for check in value_of(op).id_checks if not ends(op)]
         new = {check.key: check for check in own if check.key not in done}
         new = {key: once_more(check) if key in made else check for key, check in new.items()}
         made.update(new)
         checks += new.values()
-        added = [*(check.statement for check in new.values()), statement]
-        found += added
+        added = [check.statement for check in new.values()]
+        found += [*added, statement]
         used += closure.of(added)
+        used += closure.add(reached)  # without another search
         done |= new
         written = {*written_by(statement)} if done else set[Key]()
         changed = [

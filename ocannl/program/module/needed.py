@@ -42,6 +42,14 @@ class Needed:
         """The operations that statements depend on, but for those that were found before."""
         return self.closure([*map(_made_by, chain.from_iterable(map(values_of, statements)))])
 
+    def add(self, ops: Sequence[texpr.TensorOp]) -> list[texpr.TensorOp]:
+        """Those of some operations that were not found before, and count as found from now on. Their operands
+        are among them, or were found before.
+        """
+        new = [op for op in ops if id(op) not in self.done]
+        self.done.update(map(id, new))
+        return new
+
     def closure(self, ops: Sequence[texpr.TensorOp]) -> list[texpr.TensorOp]:
         found, done, opened = list[texpr.TensorOp](), self.done, set[int]()
         stack = [*reversed(ops)]

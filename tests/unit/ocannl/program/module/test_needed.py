@@ -38,6 +38,16 @@ def test_one_statement_after_the_other_is_all_at_once():
     assert not parts[3]
 
 
+def test_what_another_search_has_found_is_added_once():
+    values = diamonds(6)
+    statements = [computing(values[at].ir_value).statements for at in (2, 4, 6)]
+    search, found = Needed(lambda op: False), Needed(lambda op: False)
+    parts = [found.of(statements[0]), *(found.add(search.of(one)) for one in statements)]
+    assert not parts[1]
+    assert [op for part in parts for op in part] == needed([*statements[0], *statements[1], *statements[2]])
+    assert not found.of(statements[2])
+
+
 def test_nothing_is_needed_behind_ends():
     values = diamonds(6)
     end = values[3].ir_value.op
