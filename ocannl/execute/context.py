@@ -398,7 +398,8 @@ class Context(OfThisProcess, TensorMemory, NamesApart, metaclass=ClassNamesApart
         Nothing changes unless all fits: `StateError` names all that is missing, extra, of another shape or
         dtype, and files that are not of this save. With `partial`, what the file does not have stays as it
         is; without `strict`, what the program does not have is left out, and dtypes are converted. `rename`
-        gives names of the file those of the program; a `*` stands for any text: `{"encoder.*": "model.*"}`.
+        gives names of the file those of the program, `{"encoder": "model"}` all that begin so, up to a dot; a
+        `*` stands for any text, the same in both: `{"*.weight": "*.w"}`.
         """
         return load_state(self, path, what, strict=strict, rename=rename or {}, partial=partial)
 

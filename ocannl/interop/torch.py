@@ -19,6 +19,7 @@ from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterp
 from ocannl.interop.normalized import is_parametrized, name_of_hook, with_normalized
 from ocannl.program import graph
 from ocannl.program.arguments.arrays import as_array
+from ocannl.program.arguments.renaming import Renaming
 from ocannl.program.blocks.block import Block, named_parts
 from ocannl.program.memory.as_kept import as_kept
 from ocannl.program.values import is_memory
@@ -83,7 +84,7 @@ def _places(block: Block[..., Any]) -> Iterator[_Place]:
             places = _places(_as_block(part))
         for place in places:
             inner = place.inside(name.replace("[", ".").replace("]", ""))
-            yield replace(inner, module=_renamed(inner.module, modules_in(block)))
+            yield replace(inner, module=Renaming(modules_in(block))(inner.module))
 
 
 def _tensors(block: Block[..., Any]) -> Iterator[tuple[str, oc.Tensor]]:
@@ -101,16 +102,16 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
 
     Parts have the same names, `layers[0].attend` for `layers.0.attend`, and those of transformers also
     PyTorch's, `layers.0.self_attn`; weights that are normalized, by a parametrization or an older hook, go
-    to a block that `nn.weight_norm` or `nn.spectral_norm` has made. `map` gives names, or the beginnings of
-    names, of PyTorch those of the block: `{"transformer.wte": "embed"}`. A parameter whose shape is open gets
-    that of the array. Nothing changes unless all fits: else `StateError` names what is missing, extra and of
-    another size.
+    to a block that `nn.weight_norm` or `nn.spectral_norm` has made. `map` gives names of PyTorch those
+    of the block, as `rename` of `ctx.load` does: `{"transformer.wte": "embed"}`. A parameter whose shape is
+    open gets that of the array. Nothing changes unless all fits: else `StateError` names what is missing,
+    extra and of another size.
     """
     if hasattr(state_dict, "state_dict"):
         raise oc.ArgumentError("the arrays of a module are its state_dict()")
     places = list(_places(_as_block(block)))
-    modules = {place.path: place.module for place in places}
-    renamed = {_renamed(_renamed(name, map or {}), modules): value for name, value in state_dict.items()}
+    as_here, as_there = Renaming(map or {}), Renaming({place.path: place.module for place in places})
+    renamed = {as_there(as_here(name)): value for name, value in state_dict.items()}
     given = {name: _array(v) for name, v in renamed.items() if not name.endswith("num_batches_tracked")}
     wanted = [_joined(place.module, name) for place in places for name in place.names]
     hooks = {name_of_hook(name): name for name in wanted}
@@ -119,9 +120,9 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     extra = [name for name in given if name not in wanted]
     wrong = [*(f"missing: {name}" for name in missing), *(f"not in the block: {name}" for name in extra)]
     if wrong:
-        unused = [old for old in map or {} if not any(_begins(name, old) for name in state_dict)]
         wrong += [
-            f"in `map`: {old!r} is no name of PyTorch here, and not the beginning of one" for old in unused
+            f"in `map`: {old!r} is no name of PyTorch here, and not the beginning of one"
+            for old in as_here.unused([*state_dict])
         ]
     wrong += _map_meant(missing, extra)
     if any(is_parametrized(name) for name in extra):
@@ -175,8 +176,7 @@ def _by_module(names: Sequence[str]) -> dict[str, set[str]]:
 
 def to_torch(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, Any]:
     """The parameters and running statistics of a block as tensors of PyTorch, by the names and in the layouts
-    of its modules: for `module.load_state_dict`. `map` gives names, or the beginnings of names, of the block
-    those of PyTorch.
+    of its modules: for `module.load_state_dict`. `map` gives names of the block those of PyTorch.
 
     Raises `OcannlError` where PyTorch is missing.
     """
@@ -190,32 +190,20 @@ def to_torch(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str,
 def to_arrays(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, NDArray[Any]]:
     """The arrays of `to_torch`, by PyTorch's names."""
     found: dict[str, NDArray[Any]] = {}
+    mapped = Renaming(map or {})
     for place in _places(_as_block(block)):
         values = {part: np.array(ctx[tensor]) for part, tensor in place.tensors.items()}
         if place.counterpart is not None and place.counterpart.is_flat:
             values = {part: _one_axis_a_row(place.tensors[part], array) for part, array in values.items()}
         for name, array in place.theirs(values).items():
             own, theirs = _joined(place.path, name), _joined(place.module, name)
-            renamed = _renamed(own, map or {})
-            found[_renamed(theirs, map or {}) if renamed == own else renamed] = np.ascontiguousarray(array)
+            renamed = mapped(own)
+            found[mapped(theirs) if renamed == own else renamed] = np.ascontiguousarray(array)
     return found
 
 
 def _as_block(block: Any) -> Block[..., Any]:
     return cast(Block[..., Any], block) if isinstance(block, Block) else Block(block)
-
-
-def _begins(name: str, beginning: str) -> bool:
-    return name == beginning or name.startswith(f"{beginning}.")
-
-
-def _renamed(name: str, map: Names) -> str:
-    """A name by the longest beginning that is renamed."""
-    fitting = [old for old in map if _begins(name, old)]
-    if not fitting:
-        return name
-    old = max(fitting, key=len)
-    return _joined(map[old], name[len(old) + 1 :])
 
 
 def _array(value: Any) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 
-def renaming(stored: Collection[str], wanted: Collection[str]) -> dict[str, str]:
+def likely_renaming(stored: Collection[str], wanted: Collection[str]) -> dict[str, str]:
     """The `rename` of `ctx.load` for the names of a file that the program does not have, and those
     of the program that the file does not have: one pattern where the beginnings of names differ, else names
     that are alike; nothing where none are.

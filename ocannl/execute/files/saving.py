@@ -19,7 +19,7 @@ from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.execute.files.array_files import ArrayFile, Metadata, StoredArray, texts, write_arrays
 from ocannl.execute.files.mesh_saving import check_same_file, parts_to_set, save_on_mesh
-from ocannl.execute.files.near_names import renaming
+from ocannl.execute.files.near_names import likely_renaming
 from ocannl.execute.files.sharded_files import open_saved, remove_shards
 from ocannl.execute.inference import infer
 from ocannl.execute.memory.node import Node
@@ -27,6 +27,7 @@ from ocannl.execute.memory.shapes_of_arrays import close_shapes, row_fits, shape
 from ocannl.execute.turns import Turn
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
+from ocannl.program.arguments.renaming import Renaming
 from ocannl.program.eager.engine import ENGINE
 from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.location import here
@@ -170,17 +171,11 @@ def _set_settled(context: Memories, tensor: Tensor, set_parts: Callable[[], None
 
 
 def _renamed(path: str, names: Mapping[str, object], rename: Mapping[str, str]) -> dict[str, str]:
-    """The names that those of a file get; a `*` in a name stands for any text, the same in both names."""
-    result = {name: name for name in names}
-    for old, new in rename.items():
-        if old.count("*") != new.count("*") or old.count("*") > 1:
-            raise ArgumentError(f"names are renamed one by one or by one `*` in each, found {old!r}: {new!r}")
-        pattern = re.compile(re.escape(old).replace(r"\*", "(.*)"))
-        matches = {name: match for name in names if (match := pattern.fullmatch(name))}
-        if not matches:
-            raise ArgumentError(f"{path} has no `{old}` to rename; it has {', '.join(names)}")
-        for name, match in matches.items():
-            result[name] = new.replace("*", match[1]) if match.groups() else new
+    """The names that those of a file get."""
+    renaming = Renaming(rename)
+    for old in renaming.unused([*names]):
+        raise ArgumentError(f"{path} has no `{old}` to rename; it has {', '.join(names)}")
+    result = {name: renaming(name) for name in names}
     twice = [name for name, count in Counter(result.values()).items() if count > 1]
     if twice:
         raise ArgumentError(f"two arrays of {path} would be called {', '.join(twice)}")
@@ -229,7 +224,7 @@ class _Loading:
         if extra and self.strict:
             wrong.append(f"not in the program (strict=False leaves them out): {', '.join(extra)}")
         wrong += [text for name, array in self.chosen.items() for text in self.differences(name, array)]
-        rename = renaming(self.stored, self.found) if wrong else {}
+        rename = likely_renaming(self.stored, self.found) if wrong else {}
         return [*wrong, f"hint: these names may be the same: rename={rename}"] if rename else wrong
 
     def miscounted(self) -> list[str]:

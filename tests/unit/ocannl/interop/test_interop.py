@@ -110,10 +110,11 @@ def test_names_that_a_map_would_tell():
     shown = {f"{2 * k}": f"layers.{k}" for k in range(4)}
     with pytest.raises(oc.StateError, match=re.escape(f"map={shown}, and 1 more")):
         oc.interop.from_torch(ctx, lambda x: [layer(x) for layer in layers], numbered)
-    with pytest.raises(oc.StateError, match=r"in `map`: '0\.\*' is no name of PyTorch here"):
-        oc.interop.from_torch(ctx, model, given, map={"0.*": "layers.0", "2.weight": "w_out"})
-    oc.interop.from_torch(ctx, model, given, map={"0": "layers.0", "2.weight": "w_out"})
-    np.testing.assert_array_equal(ctx[model.w_out], given["2.weight"])
+    with pytest.raises(oc.StateError, match=r"in `map`: '1\.\*' is no name of PyTorch here"):
+        oc.interop.from_torch(ctx, model, given, map={"1.*": "layers.0.*", "2.weight": "w_out"})
+    for first in ({"0": "layers.0"}, {"0.*": "layers.0.*"}):
+        oc.interop.from_torch(ctx, model, given, map={**first, "2.weight": "w_out"})
+        np.testing.assert_array_equal(ctx[model.w_out], given["2.weight"])
     module = type("Module", (), {"state_dict": given.copy})()
     with pytest.raises(oc.ArgumentError, match=r"the arrays of a module are its state_dict\(\)"):
         oc.interop.from_torch(ctx, model, module)

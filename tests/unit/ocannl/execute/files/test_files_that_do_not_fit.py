@@ -101,7 +101,7 @@ def test_renaming(tmp_path: Path):
     ctx.save(file, y)
     for rename, message in {
         ("nothing", "x"): "has no `nothing` to rename; it has linear_1.w",
-        ("*", "x"): r"renamed one by one or by one `\*` in each",
+        ("*", "x"): r"renamed one by one, by how they begin, or by one `\*` in each",
         ("linear.w", "linear.b"): "two arrays of .* would be called linear.b",
     }.items():
         with pytest.raises(oc.ArgumentError, match=message):

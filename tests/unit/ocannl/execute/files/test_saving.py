@@ -22,7 +22,7 @@ from support.stateful_programs import PROGRAMS, Build, Running
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.execute.files.near_names import renaming
+from ocannl.execute.files.near_names import likely_renaming
 from ocannl.execute.files.saving import shape_of_text
 from ocannl.execute.memory.shapes_of_arrays import shape_of_sizes
 from ocannl.program import graph
@@ -219,7 +219,7 @@ def test_nothing_to_save_yet(tmp_path: Path):
     ],
 )
 def test_names_that_may_be_the_same(stored: list[str], wanted: list[str], rename: dict[str, str]):
-    assert renaming(stored, wanted) == rename
+    assert likely_renaming(stored, wanted) == rename
 
 
 @SUFFIXES
