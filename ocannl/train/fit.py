@@ -14,6 +14,7 @@ import ocannl as oc
 from ocannl.execute.context import default_context
 from ocannl.functions.function import Function
 from ocannl.program.arguments.checks import integer
+from ocannl.program.location import user_location, warn_at
 from ocannl.program.memory.state import Held, Root, Stateful
 from ocannl.program.types.dtypes import is_numeric
 from ocannl.program.values import Kind
@@ -60,7 +61,8 @@ def fit(
     checkpoint is saved, with `metric` as its metric, which `stop` watches, too. A mean is of the steps that
     gave the metric. Returns the metrics of the epochs.
 
-    Where `checkpoints` has any, training goes on from the latest, to the same bits as without interruption.
+    Where `checkpoints` has any, training goes on from the latest, to the same bits as without interruption;
+    there is a warning where that was its end.
     What is saved is the state of `step`, a function or routine, or of `what`, and the places in data.
 
     Raises `ArgumentError` for a step that trains nothing, as a block, and what the step raises.
@@ -122,12 +124,16 @@ class _Loop:
         for log in self.log:
             log.begin(self.steps.count, self.epochs)
         try:
-            while self.batches.epoch < self.epochs and not (self.stop and self.stop.is_over):
+            while not self.is_over:
                 history.append(self.epoch())
         finally:
             for log in self.log:
                 log.end()
         return history
+
+    @property
+    def is_over(self) -> bool:
+        return self.batches.epoch >= self.epochs or (self.stop is not None and self.stop.is_over)
 
     def epoch(self) -> dict[str, float]:
         sums: dict[str, tuple[float, int]] = {}
@@ -184,6 +190,10 @@ class _Loop:
                 args, named = _arguments(self.step, self.batches.first())
                 self.step.lower(*args, **named)
             self.checkpoints.restore(self.ctx, self.kept())
+            if self.is_over:
+                before = f"{self.checkpoints.folder} has trained for {self.batches.epoch} epochs"
+                way = "more epochs go on, and without that folder training begins anew"
+                warn_at(user_location(), f"nothing was left to train, {before}: {way}")
 
 
 def _arguments(step: Callable[..., Any], batch: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:

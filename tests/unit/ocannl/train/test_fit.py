@@ -88,6 +88,10 @@ def test_a_dictionary_is_the_argument_of_a_function_of_one(tmp_path: Path):
 
     first, (last,) = run(2), run(3)
     assert last["loss"] < first[-1]["loss"] < first[0]["loss"]
+    with pytest.warns(
+        UserWarning, match=r"nothing was left to train, .* has trained for 3 epochs: more epochs"
+    ):
+        assert run(3) == []
     found: list[Any] = []
     train.fit(lambda x: found.append(x.shape), train.batches({"x": X}), epochs=1)
     train.fit(lambda **arrays: found.append(sorted(arrays)), batches, epochs=4)
