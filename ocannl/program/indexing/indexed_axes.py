@@ -163,7 +163,8 @@ def checked_ids(ids: Value, place: str, size: DimTerm) -> Value:
     """The same ids, which are checked when they are used; `place` is what they choose from. Those that are
     checked for as many positions already are given back.
     """
-    if any(check.key == (*values_of(ids.op), size) for check in ids.id_checks):
+    key = (*values_of(ids.op), graph.known_dim(size))
+    if any(check.key == key for check in ids.id_checks):
         return ids
     value = apply(Arg(0), [ids], logic=SAME_SHAPE, label="positions")
     value.id_checks = [replace(_check(value, ids, size), place=place)]
@@ -182,4 +183,4 @@ def _check(value: Value, ids: Value, size: DimTerm) -> IdCheck:
         assert isinstance(dim, Dim)
         return dim.size
 
-    return IdCheck(value.op, label_of(ids), size_now, statement, key=(ids, size))
+    return IdCheck(value.op, label_of(ids), size_now, statement, key=(ids, graph.known_dim(size)))

@@ -121,6 +121,13 @@ def test_a_position_outside_raises_and_writes_nothing():
     np.testing.assert_array_equal(ctx[m], [0, 1, 0, 0, 0])
 
 
+def test_ids_by_which_a_part_is_read_and_written_are_checked_once():
+    m, ids = oc.node("m", output=5), oc.data(np.array([1, 3]), axes="o", label="ids")
+    with oc.code("write") as code:
+        m[ids] += 1.0
+    assert code.ir("texpr").count("texpr.apply min=") == 1
+
+
 def test_only_the_part_is_touched():
     """Whatever the size of memory, the routine has one nest, over the part."""
     m = oc.node("m", output=[10**6, 4])
