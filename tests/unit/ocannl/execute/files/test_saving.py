@@ -60,7 +60,7 @@ for file in sys.argv[1:]:
 
 
 def test_a_fresh_process_goes_on_where_it_was(tmp_path: Path):
-    running = {name: Running(PROGRAMS[name]) for name in ("running_statistics", "gradients_that_add_up")}
+    running = {name: Running(build) for name, build in PROGRAMS.items()}
     files = [tmp_path / f"{name}.npz" for name in running]
     for program, file in zip(running.values(), files, strict=True):
         program.run(3)
