@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -172,11 +172,12 @@ class Trace:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first step in which two runs differ."""
+    """The first step in which two runs differ, and the names of what it reads that differed before them."""
 
     first: Step
     second: Step
     greatest: float
+    given: tuple[str, ...] = ()
 
     def _at(self) -> str:
         """The element that differs most, and both of its values."""
@@ -189,9 +190,11 @@ class Difference:
     def __str__(self) -> str:
         place, name = self.first.assignment.place, self.first.expression or self.first.assignment.label
         where = "" if place is None else f"{place}: "
+        names = " and ".join(f"`{name}`" for name in self.given)
+        given = f"\n  the runs began with different values of {names}" if names else ""
         return (
             f"{where}`{name}` differs by {self.greatest:.3g}{self._at()}\n"
-            f"  {self.first}\n  {self.second}\n  {self.first.assignment.shown}"
+            f"  {self.first}\n  {self.second}\n  {self.first.assignment.shown}{given}"
         )
 
     __repr__ = __str__
@@ -219,11 +222,22 @@ def first_difference(a: Trace, b: Trace) -> Difference | None:
             (pair for pair in zip(*names, strict=False) if pair[0] != pair[1]), ("its end", "its end")
         )
         raise OcannlError(f"{a.routine!r} and {b.routine!r} are other programs: {other[0]} beside {other[1]}")
-    for one, two in pairs:
+    for number, (one, two) in enumerate(pairs):
         greatest = _difference(one.value, two.value)
         if greatest > 0:
-            return Difference(one, two, greatest)
+            earlier = {other.assignment.written.memory for other, _ in pairs[:number]}
+            return Difference(one, two, greatest, tuple(_given(a, b, one, two, earlier)))
     return None
+
+
+def _given(a: Trace, b: Trace, one: Step, two: Step, earlier: Collection[str]) -> Iterator[str]:
+    """The names of what a step of two runs reads whose values differed before them."""
+    for kept, other in zip(one.assignment.read, two.assignment.read, strict=False):
+        first, second = a.before.get(kept.memory), b.before.get(other.memory)
+        if first is None or second is None or kept.memory in earlier or first.axes != second.axes:
+            continue
+        if _difference(first.value, second.value) > 0:
+            yield kept.name
 
 
 def _whole_in_both(a: Trace, b: Trace) -> list[tuple[Step, Step]]:

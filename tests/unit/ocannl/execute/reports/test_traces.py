@@ -160,6 +160,9 @@ def test_where_two_runs_differ():
     assert found is not None
     assert str(found).splitlines()[0].startswith(f"{__file__}:")
     assert found.greatest > 1e-4
+    name = next(iter(oc.params(loss)))
+    assert found.given == (name,)
+    assert str(found).splitlines()[-1] == f"  the runs began with different values of `{name}`"
     with pytest.raises(oc.OcannlError, match="other programs"):
         oc.diff(step, ctx.compile(hidden))
 
