@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ocannl.dialects.loops import FuncOp
 from ocannl.execute.routine import Routine
 from ocannl.lowering.arena import ALIGNMENT, PADDING
 from ocannl.lowering.entry import EntryLayout
@@ -15,6 +16,7 @@ from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_c import to_c
 from ocannl.lowering.loops_to_c.names import c_names
 from ocannl.lowering.loops_to_llvm.library import LibraryArray, library_text
+from ocannl.passes.analysis.nests import nodes
 from ocannl.passes.analysis.targets.target import TargetDescription
 from ocannl.runtime.host.jit import emit_object, llvm_target
 from ocannl.runtime.interface import Interface, the_func
@@ -22,7 +24,7 @@ from ocannl.runtime.systems.system import System
 from ocannl.shipping.c_source import c_source
 from ocannl.shipping.node import Node
 
-PARAMETER = "parameter"
+PARAMETER, GRADIENT = "parameter", "gradient"
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,24 @@ def library(
     of its nodes. `are_loaded` parameters are not part of the code.
     """
     module = routine.lowered(target, "c" if as_text else "cpu")
+    erase_idle_gradients(the_func(module))
     interface = Interface.of(the_func(module))
-    nodes = _nodes(interface, routine.present_arrays(), are_loaded=are_loaded)
+    own = _nodes(interface, routine.present_arrays(), are_loaded=are_loaded)
     arena = max(interface.layout.arena_bytes, 1) + PADDING
     if as_text:
-        code = c_source(to_c(module, name), name, nodes, arena).encode()
+        code = c_source(to_c(module, name), name, own, arena).encode()
     else:
         text = to_llvm(module, target=target)
-        code = library_code(text, interface.layout, interface.name, name, nodes, target, under)
-    return Library(name, target, nodes, tuple(interface.ranges.items()), arena, code, as_text)
+        code = library_code(text, interface.layout, interface.name, name, own, target, under)
+    return Library(name, target, own, tuple(interface.ranges.items()), arena, code, as_text)
+
+
+def erase_idle_gradients(func: FuncOp) -> None:
+    """Erases gradients of trained parameters, where the routine has nothing to do with them."""
+    for node in nodes(func):
+        if node.why.data == GRADIENT and node.result.first_use is None:
+            node.detach()
+            node.erase()
 
 
 def _nodes(interface: Interface, arrays: Mapping[str, NDArray[Any]], *, are_loaded: bool) -> tuple[Node, ...]:

@@ -170,6 +170,44 @@ print(found["scores"].tobytes().hex(), total.tobytes().hex(), scores.shape, thre
 
 
 @NEEDS_CC
+@pytest.mark.parametrize("suffix", [".o", ".c"])
+def test_a_trained_model_is_exported_without_gradients(suffix: str, tmp_path: Path):
+    x, model, optimizer = INPUTS[0], nn.linear(out_dim=1), train.sgd(lr=0.1)
+
+    @oc.function
+    def step(x: oc.Tensor):
+        loss = (model(x) ** 2).sum()
+        optimizer.step(loss)
+        return loss
+
+    @oc.function
+    def predict(x: oc.Tensor):
+        return model(x).named("found")
+
+    step(x)
+    expected = predict(x)
+    oc.export(predict, tmp_path / f"predict{suffix}")
+    header = (tmp_path / "predict.h").read_text()
+    assert "linear.w: " in header
+    assert "grad" not in header
+    (tmp_path / "main.c").write_text("""
+#include <stdio.h>
+#include "predict.h"
+
+int main(void) {
+    predict_memory *memory = predict_default();
+    predict_run(memory, 0);
+    for (int k = 0; k < 8; k++) printf("%a\\n", (double)memory->found[k]);
+}
+""")
+    command = [str(CC), "-fno-strict-aliasing", "main.c", f"predict{suffix}", "-o", "main", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = [float.fromhex(line) for line in done.stdout.split()]
+    np.testing.assert_allclose(found, expected[:, 0], rtol=1e-5)
+
+
+@NEEDS_CC
 def test_a_wheel_has_a_version(tmp_path: Path):
     step, _ = trained()
     wheel = oc.export(step, tmp_path, version="1.2.post3")
