@@ -55,13 +55,16 @@ class Tangents:
         for op in dependencies(self.block, [value], self._unknown_operands):
             pushed = self._pushed(op, before)
             for result in op.results:
-                found = [t for t in (self.seeds.get(result), pushed.get(result)) if t is not None]
-                self.known[result] = sum_of(found, before) if found else None
+                if result not in self.known:
+                    found = [t for t in (self.seeds.get(result), pushed.get(result)) if t is not None]
+                    self.known[result] = sum_of(found, before) if found else None
         return self._known(value)
 
     def _unknown_operands(self, op: Operation) -> Sequence[SSAValue]:
-        """The differentiable operands that have no tangent yet."""
-        return () if any(result in self.known for result in op.results) else differentiable_operands(op)
+        """The differentiable operands of an operation that has results without a known tangent: a scan gets
+        further ones for its adjoint.
+        """
+        return () if all(result in self.known for result in op.results) else differentiable_operands(op)
 
     def _known(self, value: SSAValue) -> SSAValue | None:
         return self.known[value] if value in self.known else self.seeds.get(value)

@@ -418,6 +418,17 @@ def test_checkpoints_change_no_gradients(
     agree(*found)
 
 
+def test_directions_of_a_scan_before_those_of_its_gradient(rng: np.random.Generator) -> None:
+    """The gradient makes the scan save what no direction of its results was asked for."""
+    p, x = parameters(rng, **SHAPES), oc.data(rng.normal(size=(B, 3, N)), label="x")
+    _, last = oc.scan(tanh_cell(p), oc.data(rng.normal(size=(B, H))), x)
+    loss = loss_of([last])
+    u, along = p["u"], oc.cos(p["u"])
+    slope = oc.grad(loss, u)
+    change, second = oc.jvp(loss, u, along), oc.jvp(slope, u, along)
+    agree([change, second], [(slope * along).sum(), oc.grad((slope * oc.stop_gradient(along)).sum(), u)])
+
+
 def test_checkpoints_save_memory() -> None:
     def arena(every: int | None) -> int:
         w = oc.param("w", input=32, output=32)
