@@ -181,5 +181,5 @@ def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
     if not isinstance(group, GroupOp):
         return nest
     used, sizes = names_in(load.indices.data).difference(group.space.names), variable_sizes(nest)
-    bytes = element_bytes(load.node) * math.prod(sizes[name] for name in used)
+    bytes = element_bytes(load.node) * math.prod(sizes.get(name, 1) for name in used)
     return group if points_that_share(load) > 1 or bytes > ON_STACK else nest
