@@ -111,21 +111,27 @@ def unet(size: int, widths: tuple[int, ...], batch: int) -> Model:
     return model("unet", images, classes, shapes, **details)
 
 
-def lstm(features: int, width: int, batch: int, length: int) -> Model:
-    """An LSTM (Hochreiter and Schmidhuber, 1997) and one of 10 classes at each position. Its biases are one
-    vector.
+# The vectors of sums of a recurrent layer: an LSTM has four gates, a GRU three.
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+def recurrent(kind: str, features: int, width: int, batch: int, length: int) -> Model:
+    """An LSTM (Hochreiter and Schmidhuber, 1997), a GRU (Cho et al., 2014) or a plain recurrent layer, and
+    one of 10 classes at each position. Its biases are one vector, but that of a GRU's state in the gate.
     """
     rng = np.random.default_rng(2)
     x = rng.standard_normal((batch, length, features), np.float32)
+    gates = (GATES[kind],) if GATES[kind] > 1 else ()
     shapes: Shapes = {
-        "lstm.w_x": (4, width, features),
-        "lstm.w_h": (4, width, width),
-        "lstm.b": (4, width),
+        f"{kind}.w_x": (*gates, width, features),
+        f"{kind}.w_h": (*gates, width, width),
+        f"{kind}.b": (*gates, width),
+        **({"gru.b_h": (width,)} if kind == "gru" else {}),
         "head.w": (10, width),
         "head.b": (10,),
     }
     details = {"optimizer": "sgd", "settings": MOMENTUM, "layers": 1}
-    return model("lstm", x, rng.integers(0, 10, (batch, length)), shapes, **details)
+    return model(kind, x, rng.integers(0, 10, (batch, length)), shapes, **details)
 
 
 def pictures(batch: int, size: int) -> tuple[Floats, NDArray[Any]]:
@@ -154,12 +160,12 @@ IN_F32: dict[str, Callable[[], Model]] = {
     "resnet18": lambda: resnet(32, (64, 128, 256, 512), 2, 32),
     "unet": lambda: unet(64, (32, 64, 128, 256), 8),
     "vit": lambda: vit(32, 4, 6, 384, 6, 16),
-    "lstm": lambda: lstm(256, 256, 32, 64),
+    **{kind: lambda kind=kind: recurrent(kind, 256, 256, 32, 64) for kind in GATES},
     f"gpt2{QUICK}": lambda: gpt2(211, 2, 32, 2, 2, 16),
     f"resnet18{QUICK}": lambda: resnet(8, (8, 16), 1, 4),
     f"unet{QUICK}": lambda: unet(8, (4, 8), 2),
     f"vit{QUICK}": lambda: vit(8, 4, 2, 16, 2, 4),
-    f"lstm{QUICK}": lambda: lstm(6, 8, 4, 5),
+    **{f"{kind}{QUICK}": lambda kind=kind: recurrent(kind, 6, 8, 4, 5) for kind in GATES},
 }
 # The same with products and activations in bf16, and parameters in f32.
 IN_BF16: dict[str, Callable[[], Model]] = {

@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import steps_jax
-from models import Model
+from models import GATES, Model
 from peers import Missing
 from steps_jax import convolution, linear, norm, of_ids, parts, pool, transformer
 
@@ -61,22 +61,35 @@ def unet(problem, parameters, images):
     return linear(parameters, "head", x)
 
 
-def lstm(problem, parameters, x):
-    into, back, bias = parts(parameters, "lstm", "w_x", "w_h", "b")
+def recurrent(problem, parameters, x):
+    into, back, bias = parts(parameters, problem.kind, "w_x", "w_h", "b")
+    form = "kgi" if back.ndim == 3 else "gi"
+    zeros = jnp.zeros((len(x), back.shape[-1]))
 
-    def cell(state, sums):
+    def lstm(state, sums):
         h, c = state
-        take_in, keep, new, give_out = jnp.moveaxis(sums + jnp.einsum("bi,ghi->bgh", h, back), 1, 0)
+        take_in, keep, new, give_out = jnp.moveaxis(sums + jnp.einsum("bi,kgi->bkg", h, back), 1, 0)
         c = jax.nn.sigmoid(keep) * c + jax.nn.sigmoid(take_in) * jnp.tanh(new)
         h = jax.nn.sigmoid(give_out) * jnp.tanh(c)
         return (h, c), h
 
-    zeros = jnp.zeros((len(x), back.shape[-1]))
-    _, hidden = jax.lax.scan(cell, (zeros, zeros), jnp.einsum("bti,ghi->tbgh", x, into) + bias)
+    def gru(h, sums):
+        own = jnp.einsum("bi,kgi->kbg", h, back)
+        reset, update = jax.nn.sigmoid(sums[:, 0] + own[0]), jax.nn.sigmoid(sums[:, 1] + own[1])
+        new = jnp.tanh(sums[:, 2] + reset * (own[2] + parameters["gru.b_h"]))
+        h = new + update * (h - new)
+        return h, h
+
+    def rnn(h, sums):
+        h = jnp.tanh(sums + h @ back.T)
+        return h, h
+
+    cell, begin = {"lstm": (lstm, (zeros, zeros)), "gru": (gru, zeros), "rnn": (rnn, zeros)}[problem.kind]
+    _, hidden = jax.lax.scan(cell, begin, jnp.einsum(f"bti,{form}->tb{form[:-1]}", x, into) + bias)
     return linear(parameters, "head", hidden.swapaxes(0, 1))
 
 
-NETWORKS = {"gpt2": gpt2, "vit": vit, "resnet": resnet, "unet": unet, "lstm": lstm}
+NETWORKS = {"gpt2": gpt2, "vit": vit, "resnet": resnet, "unet": unet} | dict.fromkeys(GATES, recurrent)
 
 
 class Runs(steps_jax.Runs):

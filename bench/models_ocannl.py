@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from functools import partial
 
 import steps_ocannl
-from models import Model
+from models import GATES, Model
 
 import ocannl as oc
 from ocannl import nn, train
@@ -71,13 +71,14 @@ def pair(label: str, width: int, x: oc.Tensor) -> oc.Tensor:
     return x
 
 
-def lstm(problem: Model, x: oc.Tensor, train_step: oc.TensorLike) -> oc.Tensor:
-    _, width = problem.parameters["lstm.b"].shape
-    return nn.linear(out_dim=10, label="head")(nn.lstm(width)(x))
+def recurrent(problem: Model, x: oc.Tensor, train_step: oc.TensorLike) -> oc.Tensor:
+    layer = {"lstm": nn.lstm, "gru": nn.gru, "rnn": nn.rnn}[problem.kind]
+    width = problem.parameters[f"{problem.kind}.b"].shape[-1]
+    return nn.linear(out_dim=10, label="head")(layer(width)(x))
 
 
-NETWORKS = {"gpt2": gpt2, "vit": vit, "resnet": resnet, "unet": unet, "lstm": lstm}
-AXES = {"gpt2": "bbb", "lstm": "bbbo"}
+NETWORKS = {"gpt2": gpt2, "vit": vit, "resnet": resnet, "unet": unet} | dict.fromkeys(GATES, recurrent)
+AXES = {"gpt2": "bbb"} | dict.fromkeys(GATES, "bbbo")
 OPTIMIZERS = {"adamw": train.adamw, "sgd": train.sgd}
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 tanh_gelu = partial(functional.gelu, approximate="tanh")
+# With biases, a layer, no dropout, trained, one direction, the batch first.
+ONE_LAYER = (True, 1, 0.0, True, False, True)
 
 
 class Network(Parts):
@@ -86,10 +88,25 @@ class Network(Parts):
         return x
 
     def lstm(self, x: Tensor) -> Tensor:
-        into, back, bias = (self.named[f"lstm.{name}"].flatten(0, 1) for name in ("w_x", "w_h", "b"))
-        begin = x.new_zeros(1, len(x), back.shape[1])
-        weights = [into, back, bias, torch.zeros_like(bias)]
-        hidden, _, _ = torch.lstm(x, (begin, begin), weights, True, 1, 0.0, True, False, True)
+        weights, begin = self.recurrent(x)
+        return self.classes(torch.lstm(x, (begin, begin), weights, *ONE_LAYER)[0])
+
+    def gru(self, x: Tensor) -> Tensor:
+        weights, begin = self.recurrent(x)
+        inside = functional.pad(self.named["gru.b_h"], (2 * begin.shape[2], 0))
+        return self.classes(torch.gru(x, begin, [*weights[:3], inside], *ONE_LAYER)[0])
+
+    def rnn(self, x: Tensor) -> Tensor:
+        weights, begin = self.recurrent(x)
+        return self.classes(torch.rnn_tanh(x, begin, weights, *ONE_LAYER)[0])
+
+    def recurrent(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The weights of a layer, and the state that it begins with."""
+        into, back, bias = (self.named[f"{self.problem.kind}.{name}"] for name in ("w_x", "w_h", "b"))
+        weights = [into.flatten(0, -2), back.flatten(0, -2), bias.flatten(), torch.zeros_like(bias.flatten())]
+        return weights, x.new_zeros(1, len(x), back.shape[-1])
+
+    def classes(self, hidden: Tensor) -> Tensor:
         return self.linear("head", hidden).movedim(-1, 1)
 
 
