@@ -29,7 +29,7 @@ def no_value(tensor: Tensor, context: Holder) -> UninitializedError:
     return UninitializedError(here(f"{what} has no value yet{known}"))
 
 
-def advice(op: object, context: Holder, is_gradient: bool = False) -> str:
+def advice(op: object, context: object, is_gradient: bool = False) -> str:
     """How memory that an operation makes, or its gradient, gets a value in a context."""
     ctx = DEFAULT.name_of(context)
     if is_gradient:

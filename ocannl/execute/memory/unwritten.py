@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import UninitializedError, location_text
-from ocannl.execute.memory.no_value import Holder, advice
+from ocannl.execute.memory.no_value import advice
 from ocannl.execute.memory.node import Node
 from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program.location import here
@@ -20,7 +20,7 @@ NAMED = 3
 
 
 def check_written(
-    routine: str, program: ExtractedRoutine, interface: Interface, nodes: Mapping[str, Node], context: Holder
+    routine: str, program: ExtractedRoutine, interface: Interface, nodes: Mapping[str, Node], context: object
 ) -> None:
     """Raises `UninitializedError` where a run in a context reads a node that nobody has written."""
     facts = interface.facts
@@ -37,7 +37,7 @@ def check_written(
 
 
 def _unwritten(
-    routine: str, missing: Sequence[str], context: Holder, value: Value, is_gradient: bool
+    routine: str, missing: Sequence[str], context: object, value: Value, is_gradient: bool
 ) -> UninitializedError:
     """The error of a routine: the first missing node with its line, and the names of others."""
     op = operation_of(value)
