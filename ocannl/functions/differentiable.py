@@ -202,7 +202,7 @@ def _in_form(tree: Any, gradients: Callable[[Sequence[Any]], Sequence[Tensor]]) 
 def _holds_floats(leaf: Any) -> bool:
     if not isinstance(leaf, Expression):
         return isinstance(leaf, float)
-    kind = kind_of(leaf.ir_value)
+    kind = kind_of(as_tensor(leaf).ir_value)
     return kind is None or is_float(kind)
 
 

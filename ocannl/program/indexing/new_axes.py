@@ -119,7 +119,8 @@ def lined_up_with(memory: Value, source: Value) -> Value:
 
 def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
     """Notes at the result of a pointwise operation which of its axes are new, and which rows are guessed: an
-    axis is new if it is so in all operands that have it, and rows are guessed if those of all operands are.
+    axis is new if it is so in all operands that have it, and its row is guessed if it is so in these, and
+    all operands have guessed rows.
     """
     if result.new_axes or result.guessed_axes:  # it was made before, of the same operands
         return result
@@ -127,9 +128,10 @@ def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
         new = frozenset[int]().union(*[operand.new_axes for operand in operands])
         known = [_known(operand) for operand in operands]
         result.new_axes = new.difference(*[axes.old for axes in known if axes is not None])
-    guessed = {operand.guessed_axes for operand in operands if operand.guessed_axes}
-    if len(guessed) == 1 and all(operand.guessed_axes or _is_scalar(operand) for operand in operands):
-        (result.guessed_axes,) = guessed
+    guessed = frozenset[int]().union(*[operand.guessed_axes for operand in operands])
+    if guessed and all(operand.guessed_axes or _is_scalar(operand) for operand in operands):
+        known = [_known(operand) for operand in operands]
+        result.guessed_axes = guessed.difference(*[axes.firm for axes in known if axes is not None])
         result.is_argument = all(operand.is_argument for operand in operands if operand.guessed_axes)
     return result
 

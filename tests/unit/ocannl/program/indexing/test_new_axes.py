@@ -179,6 +179,21 @@ def test_a_target_for_each_row_of_one_output_is_told():
         oc.function(lambda a, b: a - b)(V[:, None], V)  # arrays, as in NumPy
 
 
+def test_all_pairs_of_pairs_are_told():
+    ids = np.arange(5)
+
+    def of_equal_ids(x: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
+        return ((x[:, None] - x[None]) ** 2).sum(-1) * oc.eq(ids[:, None], ids[None])
+
+    with pytest.warns(UserWarning, match=r"\(5\|5\) meets batch axes of the same sizes \(5,5\|\): all pairs"):
+        assert of_equal_ids(oc.data(X), oc.data(ids)).numpy().shape == (5, 5, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = ((X[:, None] - X[None]) ** 2).sum(-1) * np.eye(5)
+        np.testing.assert_allclose(oc.function(of_equal_ids)(X, ids), expected)
+        assert of_equal_ids(oc.data(X), oc.data(ids, axes="b")).numpy().shape == (5, 5)
+
+
 def test_all_pairs_that_nobody_asked_for_are_told():
     x, y = oc.data(X), oc.data(V, label="y")
     with pytest.warns(UserWarning, match="all pairs") as told:
