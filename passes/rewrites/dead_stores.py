@@ -93,10 +93,13 @@ class _Liveness:
         return True
 
     def scan_collective(self, collective: CollectiveOp) -> bool:
-        """Whether what ranks exchange is read later; messages stay. All of the target is overwritten."""
+        """Whether what ranks exchange is read later; messages stay. All of the target is overwritten: by the
+        start of an exchange, which its wait needs.
+        """
         if collective.message is None and self.live.isdisjoint(collective.written):
             return False
-        self.live.difference_update(collective.written)
+        if not collective.is_wait:
+            self.live.difference_update(collective.written)
         self.live.update(collective.read)
         return True
 

@@ -386,3 +386,29 @@ loops.func @above {
     loops.store %1, %y[1, i]
   }
 }
+
+// -----
+
+// An exchange that is waited for stays, and one whose target nobody reads goes.
+// CHECK-LABEL: loops.func @exchanged
+// CHECK:         loops.collective start all_gather %rows
+// CHECK-NEXT:    loops.collective wait all_gather %rows
+// CHECK-NOT:     loops.collective
+// CHECK:         loops.nest "y"
+loops.func @exchanged indices (data.rank = 2) mesh (data = 2) {
+  %part = assign.node "part" constant : memref<8xf32>
+  %rows = assign.node "rows" local : memref<2x8xf32>
+  %unread = assign.node "unread" local : memref<2x8xf32>
+  %y = assign.node "y" on_device : memref<8xf32>
+  loops.collective start all_gather %rows from %part over "data"
+  loops.collective wait all_gather %rows from %part over "data"
+  loops.collective start all_gather %unread from %part over "data"
+  loops.collective wait all_gather %unread from %part over "data"
+  loops.nest "y" (i = 8) {
+    %sum = loops.reduce add (r = 2) : f32 {
+      %term = loops.load %rows[r, i]
+      loops.yield %term
+    }
+    loops.store %sum, %y[i]
+  }
+}
