@@ -38,7 +38,7 @@ class ExpressionNodes:
     kept_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     assigned: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
     passed: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
-    """The memory that scans and collectives read."""
+    """The values that scans, collectives and the positions of assignments read from nodes."""
     wide: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
     """The values of small floats that are kept in f32."""
 
@@ -47,6 +47,7 @@ class ExpressionNodes:
             self.forwarded.add(op.tensor)
         elif isinstance(op, texpr.AssignOp):
             self.assigned.add(memory_of(op.target))
+            self.passed.update(op.ids)
         elif isinstance(op, texpr.ValueOp):
             self.valued.add(op.source)
         elif isinstance(op, texpr.ApplyOp) and op.mode_name == MATERIALIZED:

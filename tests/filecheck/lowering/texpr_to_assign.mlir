@@ -266,3 +266,17 @@ texpr.routine @holds {
   texpr.assign %n = %c logic "."
   texpr.assign %n = %a logic "."
 }
+
+// The number that says a position is read from a node, as ids are.
+// CHECK-LABEL: assign.routine @position indices (step_n) {
+// CHECK:         assign.accum %step[] := %0[] over ()
+// CHECK-NEXT:    assign.accum %one[] := 1.0 over ()
+// CHECK-NEXT:    assign.accum %w[at$0] by (%one[]) = %0[] over ()
+// CHECK-NEXT:    assign.accum %w[at$0] by (%step[]) = 1.0 over ()
+texpr.routine @position indices (step_n) {
+  %w = texpr.node "w" : !texpr.tensor<7, f32>
+  %one = texpr.constant 1.0 : !texpr.tensor<f32>
+  %step = texpr.embed step_n : !texpr.tensor<f32>
+  texpr.assign %w at [... | ... -> <0>, ...] by (%one) = %step logic "."
+  texpr.assign %w at [... | ... -> <0>, ...] by (%step) = %one logic "."
+}
