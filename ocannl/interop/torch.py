@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -112,6 +113,10 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     places = list(_places(_as_block(block)))
     as_here, as_there = Renaming(map or {}), Renaming({place.path: place.module for place in places})
     renamed = {as_there(as_here(name)): value for name, value in state_dict.items()}
+    if len(renamed) < len(state_dict):
+        names = Counter(as_there(as_here(name)) for name in state_dict)
+        twice = ", ".join(name for name, count in names.items() if count > 1)
+        raise oc.ArgumentError(f"two arrays of the state_dict would be called {twice}")
     given = {name: _array(v) for name, v in renamed.items() if not name.endswith("num_batches_tracked")}
     wanted = [_joined(place.module, name) for place in places for name in place.names]
     hooks = {name_of_hook(name): name for name in wanted}
@@ -120,10 +125,7 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     extra = [name for name in given if name not in wanted]
     wrong = [*(f"missing: {name}" for name in missing), *(f"not in the block: {name}" for name in extra)]
     if wrong:
-        wrong += [
-            f"in `map`: {old!r} is no name of PyTorch here, and not the beginning of one"
-            for old in as_here.unused([*state_dict])
-        ]
+        wrong += [f"in `map`: {old!r} fits no name of PyTorch here" for old in as_here.unused([*state_dict])]
     wrong += _map_meant(missing, extra)
     if any(is_parametrized(name) for name in extra):
         wrong.append("hint: nn.weight_norm(block) and nn.spectral_norm(block) have normalized weights")

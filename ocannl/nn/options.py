@@ -1,9 +1,10 @@
-"""Checks of the numbers that blocks and losses are given."""
+"""Checks of what blocks and losses are given."""
 
 from __future__ import annotations
 
 import ocannl as oc
 from ocannl.program.arguments.checks import number
+from ocannl.program.location import here
 
 
 def check_not_negative(value: oc.TensorLike, what: str) -> None:
@@ -26,3 +27,9 @@ def check_share(value: float, what: str) -> None:
     number(value, what)
     if value > 1:
         raise oc.ArgumentError(f"{what} is at most 1, found {value!r}")
+
+
+def check_outputs(x: oc.TensorLike, of: str) -> None:
+    """Raises `ShapeError` for a tensor that is known to have no output axes; `of` is the block of `nn`."""
+    if isinstance(x, oc.Tensor) and x.shape.output == ():
+        raise oc.ShapeError(here(f"nn.{of} is over the output axes, and {x!r} has none"))

@@ -6,8 +6,9 @@ import re
 
 import ocannl as oc
 from ocannl.nn.layer import Layer
-from ocannl.nn.options import check_positive
+from ocannl.nn.options import check_outputs, check_positive
 from ocannl.program.tensor_functions.remembered import remembered
+from ocannl.program.types.casts import floats
 
 LAST_OUTPUT_AXIS = "... | ... -> ... d"
 
@@ -25,8 +26,9 @@ def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: st
 
 @remembered
 def _softmax(x: oc.Tensor, over: str, temperature: float, label: str) -> oc.Tensor:
-    # Of `x` itself, which has to have the axes of the spec; an expression may get them from it.
-    exps = oc.exp((x - oc.stop_gradient(oc.einmax(over, x))) / temperature)
+    _check_axes(x, over, "softmax")
+    scaled = x / temperature
+    exps = oc.exp(scaled - oc.stop_gradient(oc.einmax(over, scaled)))
     return (exps / oc.einsum(over, exps)).named(label)
 
 
@@ -40,8 +42,16 @@ def log_softmax(*, spec: str = LAST_OUTPUT_AXIS, label: str = "log_softmax") -> 
 
 @remembered
 def _log_softmax(x: oc.Tensor, over: str, label: str) -> oc.Tensor:
+    _check_axes(x, over, "log_softmax")
+    x = floats(x)
     shifted = x - oc.stop_gradient(oc.einmax(over, x))
     return (shifted - oc.log(oc.einsum(over, oc.exp(shifted)))).named(label)
+
+
+def _check_axes(x: oc.Tensor, over: str, of: str) -> None:
+    # What is computed from `x` would get the axis of the spec by being used with it.
+    if over == _reduction(LAST_OUTPUT_AXIS):
+        check_outputs(x, of)
 
 
 def _reduction(spec: str) -> str:

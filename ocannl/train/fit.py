@@ -65,7 +65,7 @@ def fit(
     there is a warning where that was its end.
     What is saved is the state of `step`, a function or routine, or of `what`, and the places in data.
 
-    Raises `ArgumentError` for a step that trains nothing, as a block, and what the step raises.
+    Raises `ArgumentError` for what is no step, as a block of `nn`, and what the step raises.
     """
     _check_step(step)
     loop = _Loop(
@@ -87,10 +87,11 @@ _batches = batches
 
 
 def _check_step(step: object) -> None:
-    """Raises `ArgumentError` for what is no step: a model, as elsewhere it is given, or no function."""
-    if callable(step) and not isinstance(step, oc.Block):
+    """Raises `ArgumentError` for what is no step: a block of `nn`, or no function."""
+    is_block = isinstance(step, oc.Block)
+    if callable(step) and not (is_block and step.function.__module__.startswith("ocannl.nn.")):
         return
-    found = f"the block {step!r}" if isinstance(step, oc.Block) else type(step).__name__
+    found = step.title if is_block else type(step).__name__
     what = "a function that is given a batch, computes the loss, and calls optimizer.step(loss)"
     raise oc.ArgumentError(f"fit calls a step, {what}; found {found}: fit(step, batches, epochs=3)")
 
@@ -192,7 +193,9 @@ class _Loop:
             self.checkpoints.restore(self.ctx, self.kept())
             if self.is_over:
                 before = f"{self.checkpoints.folder} has trained for {self.batches.epoch} epochs"
-                way = "more epochs go on, and without that folder training begins anew"
+                has_stopped = self.stop is not None and self.stop.is_over
+                more = "`stop` has ended it" if has_stopped else "more epochs go on"
+                way = f"{more}, and without that folder training begins anew"
                 warn_at(user_location(), f"nothing was left to train, {before}: {way}")
 
 

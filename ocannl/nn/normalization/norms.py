@@ -5,8 +5,7 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.means import output_mean
-from ocannl.nn.options import check_not_negative
-from ocannl.program.location import here
+from ocannl.nn.options import check_not_negative, check_outputs
 from ocannl.program.tensor_functions.remembered import remembered
 from ocannl.program.types.casts import floats
 
@@ -15,12 +14,6 @@ def scaled(normal: oc.Tensor, gain: oc.Tensor | None, offset: oc.Tensor | None =
     """`gain * normal + offset`, of which either may be left away."""
     normal = normal if gain is None else gain * normal
     return normal if offset is None else normal + offset
-
-
-def check_outputs(x: oc.Tensor, of: str) -> None:
-    """Raises `ShapeError` for a value that is known to have no output axes."""
-    if x.shape.output == ():
-        raise oc.ShapeError(here(f"nn.{of} is over the output axes, and {x!r} has none"))
 
 
 @oc.configurable

@@ -10,7 +10,7 @@ from ocannl.program.arguments.errors import ArgumentError
 class Renaming:
     """The names that a table gives to others: to those that it has, where it has `head` also to `head.w`, and
     to those that fit a pattern, whose `*` stands for any text, the same in both. Where several fit, the
-    longest decides.
+    longest decides, of these a whole name or beginning before a pattern.
 
     Raises `ArgumentError` for a `*` that only one of two names has, and for several.
     """
@@ -22,7 +22,7 @@ class Renaming:
                     "names are renamed one by one, by how they begin, or by one `*` in each, "
                     f"found {old!r}: {new!r}"
                 )
-        self._table = sorted(table.items(), key=lambda entry: len(entry[0].replace("*", "")), reverse=True)
+        self._table = sorted(table.items(), key=_order)
 
     def __call__(self, name: str) -> str:
         """The new name; that which it has where nothing fits."""
@@ -31,6 +31,11 @@ class Renaming:
     def unused(self, names: Collection[str]) -> list[str]:
         """The entries that fit none of some names."""
         return [old for old, new in self._table if all(_renamed(name, old, new) is None for name in names)]
+
+
+def _order(entry: tuple[str, str]) -> tuple[int, bool, str]:
+    old, _ = entry
+    return -len(old.replace("*", "")), "*" in old, old
 
 
 def _renamed(name: str, old: str, new: str) -> str | None:

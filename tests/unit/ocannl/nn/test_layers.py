@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,3 +92,24 @@ def test_one_hot_as_long_as_its_use():
     picked = oc.einsum("... | c; ... | c => ... |", oc.data(np.eye(6)[IDS]), hot)
     np.testing.assert_array_equal(value(picked), np.ones((2, 3)))
     assert hot.shape == "2,3|6"
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16])
+def test_softmax_of_integers(dtype: type[np.integer[Any]]):
+    """Differences of which their own type does not hold."""
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max, info.max - 2], dtype)
+    shifted = x.astype(np.float64) - float(info.max)
+    logarithms = shifted - np.log(np.exp(shifted).sum())
+    ctx = oc.Context.cpu()
+    np.testing.assert_allclose(ctx[nn.log_softmax()(oc.data(x))], logarithms, rtol=1e-5, atol=1e-30)
+    np.testing.assert_allclose(ctx[nn.softmax()(oc.data(x))], np.exp(logarithms), rtol=1e-5, atol=1e-30)
+    colder = ctx[nn.softmax(temperature=2.0)(oc.data(x))]
+    np.testing.assert_allclose(colder, np.exp(shifted / 2) / np.exp(shifted / 2).sum(), rtol=1e-5, atol=1e-30)
+
+
+def test_a_temperature_of_a_tensor_may_be_negative():
+    coldest = oc.function(lambda x, t: nn.softmax(temperature=t)(x))(
+        np.float32([0, 200, -100]), np.float32(-1)
+    )
+    np.testing.assert_allclose(coldest, [0, 0, 1], atol=1e-6)

@@ -71,8 +71,9 @@ MISTAKES = [
     ("x @ oc.zeros((3, 2))", 'oc.einsum("i | j; j | k => i | k", x, data) is the product of data'),
     ("x @ x", "as weights have; oc.einsum says which axes of data are summed"),
     ("x[0] @ x[0]", 'oc.einsum("i; i => ", x[0], x[0]) is the product of data'),
-    ("nn.softmax()(oc.zeros((4,), axes='b'))", "(it has no output axes)"),
-    ("nn.softmax(temperature=0.5)(oc.zeros((4,), axes='b'))", "(it has no output axes)"),
+    ("nn.softmax()(oc.zeros((4,), axes='b'))", "nn.softmax is over the output axes, and"),
+    ("nn.softmax(temperature=0.5)(oc.zeros((4,), axes='b'))", "nn.softmax is over the output axes, and"),
+    ("nn.log_softmax()(oc.zeros((4,), axes='b'))", "nn.log_softmax is over the output axes, and"),
     ("nn.layer_norm()(oc.zeros((4,), axes='b'))", "nn.layer_norm is over the output axes, and"),
     ("nn.rms_norm()(oc.zeros((4,), axes='b'))", "nn.rms_norm is over the output axes, and"),
     (
@@ -82,7 +83,7 @@ MISTAKES = [
     (
         "train.fit(nn.linear(out_dim=2), [], epochs=1)",
         "fit calls a step, a function that is given a batch, computes the loss, and calls "
-        "optimizer.step(loss); found the block linear(out_dim=2)",
+        "optimizer.step(loss); found linear(out_dim=2)",
     ),
     ("train.fit([x], len, epochs=1)", "found list: fit(step, batches, epochs=3)"),
     (

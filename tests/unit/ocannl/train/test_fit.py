@@ -256,3 +256,20 @@ def test_errors(how: dict[str, Any], message: str):
         train.early_stopping(min_delta="1")  # pyright: ignore[reportArgumentType]
     with pytest.raises(oc.ArgumentError, match="mode is 'min' or 'max'"):
         train.early_stopping(mode="least")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_block_of_ones_own_may_be_a_step():
+    @oc.configurable
+    def trainer(*, lr: float) -> oc.Function:
+        model, optimizer = nn.linear(out_dim=2), train.sgd(lr)
+
+        @oc.function
+        def step(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+            loss = nn.mse(model(x), y)
+            optimizer.step(loss)
+            return loss
+
+        return step
+
+    first, last = train.fit(trainer(lr=0.1), train.batches((X, Y), size=10), epochs=2)
+    assert last["loss"] < first["loss"]
