@@ -110,7 +110,7 @@ def test_names_that_a_map_would_tell():
     shown = {f"{2 * k}": f"layers.{k}" for k in range(4)}
     with pytest.raises(oc.StateError, match=re.escape(f"map={shown}, and 1 more")):
         oc.interop.from_torch(ctx, lambda x: [layer(x) for layer in layers], numbered)
-    with pytest.raises(oc.StateError, match=r"in `map`: '1\.\*' is no name of PyTorch here"):
+    with pytest.raises(oc.StateError, match=r"in `map`: '1\.\*' fits no name of PyTorch here"):
         oc.interop.from_torch(ctx, model, given, map={"1.*": "layers.0.*", "2.weight": "w_out"})
     for first in ({"0": "layers.0"}, {"0.*": "layers.0.*"}):
         oc.interop.from_torch(ctx, model, given, map={**first, "2.weight": "w_out"})
