@@ -110,6 +110,6 @@ def test_softmax_of_integers(dtype: type[np.integer[Any]]):
 
 def test_a_temperature_of_a_tensor_may_be_negative():
     coldest = oc.function(lambda x, t: nn.softmax(temperature=t)(x))(
-        np.float32([0, 200, -100]), np.float32(-1)
+        np.array([0, 200, -100], np.float32), np.float32(-1)
     )
     np.testing.assert_allclose(coldest, [0, 0, 1], atol=1e-6)
