@@ -188,15 +188,17 @@ def _item(given: object, value: Value) -> Item:
                 "when it runs: choose by oc.where, or by a mask that is a NumPy array"
             )
         return given
+    found = type(cast("object", given)).__name__
     if isinstance(given, list | tuple | np.ndarray):
         array: Array = np.asarray(cast("Any", given))
+        found += f" of {array.dtype}"
         if is_integer(array.dtype) or not array.size:
             return array.astype(np.int64) if array.ndim else int(array)
     elif (number := whole(given)) is not None:
         return number
     raise ArgumentError(
         f"`{tensor_name(value)}` is indexed by integers, slices, `...`, oc.index, ids and NumPy masks, "
-        f"found {type(cast('object', given)).__name__}"
+        f"found {found}"
     )
 
 

@@ -83,6 +83,8 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.function(lambda x: x, 3), "ctx is a context, found 3"),
     (lambda ctx, x: ANY.function(lambda x: x, axes={"x": 3}), "axes are letters by argument, found {'x': 3}"),
     (lambda ctx, x: ANY.function(lambda x: x, axes=3), "axes are letters by argument, found 3"),
+    (lambda ctx, x: x[np.array([1.5])], "ids and NumPy masks, found ndarray of float64"),
+    (lambda ctx, x: x[[0.0, 1.0]], "ids and NumPy masks, found list of float64"),
     (lambda ctx, x: x[ANY_TYPE], "is indexed by integers, slices, `...`, oc.index, ids and NumPy masks"),
     (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found "),
     (lambda ctx, x: ANY.sum(x, axis=0), "there is no argument `axis`"),
