@@ -191,9 +191,9 @@ def _item(given: object, value: Value) -> Item:
     found = type(cast("object", given)).__name__
     if isinstance(given, list | tuple | np.ndarray):
         array: Array = np.asarray(cast("Any", given))
-        found += f" of {array.dtype}"
         if is_integer(array.dtype) or not array.size:
             return array.astype(np.int64) if array.ndim else int(array)
+        found += f" of {array.dtype}"
     elif (number := whole(given)) is not None:
         return number
     raise ArgumentError(
