@@ -130,8 +130,11 @@ def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
         result.new_axes = new.difference(*[axes.old for axes in known if axes is not None])
     guessed = frozenset[int]().union(*[operand.guessed_axes for operand in operands])
     if guessed and all(operand.guessed_axes or _is_scalar(operand) for operand in operands):
-        known = [_known(operand) for operand in operands]
-        result.guessed_axes = guessed.difference(*[axes.firm for axes in known if axes is not None])
+        result.guessed_axes = guessed
+        if any(operand.guessed_axes not in (guessed, frozenset()) for operand in operands):
+            # Asked only here, as it may take an inference of shapes.
+            known = [_known(operand) for operand in operands]
+            result.guessed_axes -= frozenset[int]().union(*[axes.firm for axes in known if axes is not None])
         result.is_argument = all(operand.is_argument for operand in operands if operand.guessed_axes)
     return result
 
