@@ -188,7 +188,7 @@ def _item(given: object, value: Value) -> Item:
                 "when it runs: choose by oc.where, or by a mask that is a NumPy array"
             )
         return given
-    found = type(cast("object", given)).__name__
+    found = type(given).__name__
     if isinstance(given, list | tuple | np.ndarray):
         array: Array = np.asarray(cast("Any", given))
         if is_integer(array.dtype) or not array.size:
