@@ -20,7 +20,6 @@ from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import is_result_dropped, user_location, warn_at
 from ocannl.program.memory.as_kept import as_kept
-from ocannl.program.mistakes.one_number import check_loss
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.program.values import Kind
 from ocannl.train import averages
@@ -135,7 +134,6 @@ class Optimizer(NamesApart):
 
         def make() -> oc.Code:
             trained = self._trained(loss, params)
-            check_loss(loss.ir_value)
             with oc.code(f"{loss.label} {self.name} step") as code:
                 scaled_gradients(loss, 1 / self.accumulate)
                 self._update_by(trained, {name: p.grad for name, p in trained.items()})
@@ -146,7 +144,8 @@ class Optimizer(NamesApart):
 
     def update(self, loss: oc.Tensor, params: Params | None = None) -> oc.Code:
         """Code of the update alone, by the gradients of the loss that memory has: those that
-        `train.grad_update` left, and whatever has changed them since. Else as `step`.
+        `train.grad_update` or `y.backward(weights)` left, and whatever has changed them since. The loss says
+        which parameters, and may be many numbers. Else as `step`.
         """
 
         def make() -> oc.Code:

@@ -26,6 +26,10 @@ GIVEN_FIRST = {
     "step(loss, params=[...]) some of them",
     "spec": "the method is of its own tensor alone; oc.einsum(spec, a, b) is of several",
 }
+# What arrays are for, where more than is taken are given after an argument.
+ARRAYS_AFTER = {
+    "batches": "batches are one argument: fit(step, train.batches((x, y), size=64), epochs=3)",
+}
 
 # Arguments of PyTorch, JAX and NumPy, and what ours may be called.
 ELSEWHERE = {
@@ -193,6 +197,8 @@ def misfit(
     elif str(error) == "too many positional arguments" and (first := _in_order(signature, taken)):
         if first[0] in GIVEN_FIRST:
             return f"{called}: {GIVEN_FIRST[first[0]]}"
+        if first[-1] in ARRAYS_AFTER and is_array(args[len(first)]):
+            return f"{called}: {ARRAYS_AFTER[first[-1]]}"
         why = f"given without a name {'is' if len(first) == 1 else 'are'} only {', '.join(first)}."
     return f"{called}: {why} Its arguments are {', '.join(taken) or 'none'}"
 

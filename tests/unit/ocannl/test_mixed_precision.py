@@ -102,7 +102,8 @@ class TestPrecision:
         with oc.precision(oc.float32, compute=oc.bfloat16):
             layer = nn.linear(in_dim=2, out_dim=2)
         optimizer = train.sgd(0.1, momentum=0.9)
-        optimizer.step(nn.mse(layer(oc.data(np.ones((3, 2), np.float32))), 0.0), params=[layer.w])
+        loss = nn.mse(layer(oc.data(np.ones((3, 2), np.float32))), 0.0)
+        _code = optimizer.step(loss, params=[layer.w])
         assert {*oc.state(optimizer)} == {"sgd.steps", "sgd.linear.w.sgd_momentum"}
 
     def test_outside_it_is_inferred(self):

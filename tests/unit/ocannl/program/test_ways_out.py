@@ -81,6 +81,14 @@ MISTAKES = [
         "a loss is one number, and `(w @ x) ** 2` has axes of 10, 2: take its mean or sum, as in loss.mean()",
     ),
     (
+        "train.grad_update((oc.param('w', output=2) @ x) ** 2)",
+        "a loss is one number, and `(w @ x) ** 2` has axes of 10, 2: take its mean or sum, as in loss.mean()",
+    ),
+    (
+        "train.update_once(oc.Context.cpu(1), oc.param('w', output=2) @ x)",
+        "a loss is one number, and `w @ x` has axes of 10, 2: take its mean or sum, as in loss.mean()",
+    ),
+    (
         "train.fit(nn.linear(out_dim=2), [], epochs=1)",
         "fit calls a step, a function that is given a batch, computes the loss, and calls "
         "optimizer.step(loss); found linear(out_dim=2)",
@@ -120,6 +128,15 @@ def test_a_loss_of_many_numbers():
         oc.default_context().init_params(w)
         (w @ x).backward(oc.data(np.ones((10, 2), np.float32)))
         np.testing.assert_array_equal(w.grad, np.full((2, 3), 10.0))
+
+
+def test_an_update_is_by_any_gradients():
+    """Those of many numbers with weights, too: the loss says which parameters."""
+    w, x = oc.param("w", np.ones((2, 3), np.float32)), oc.data(np.ones((10, 3), np.float32), label="x")
+    with oc.eager():
+        (w @ x).backward(oc.data(np.ones((10, 2), np.float32)))
+        train.sgd(0.5).update(w @ x)
+        np.testing.assert_array_equal(w, np.full((2, 3), -4.0))
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,14 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
         "given without a name are only arrays, size. Its arguments are",
     ),
     (
+        lambda ctx, x: ANY_TRAIN.fit(print, ARRAY, ARRAY, epochs=2),
+        "fit: batches are one argument: fit(step, train.batches((x, y), size=64), epochs=3)",
+    ),
+    (
+        lambda ctx, x: ANY_TRAIN.fit(print, train.batches(ARRAY), 3),
+        "fit: given without a name are only step, batches. Its arguments are step, batches, epochs",
+    ),
+    (
         lambda ctx, x: DIFF(x),
         "diff: it compares runs; the differences of neighbours are t[..., 1:] - t[..., :-1]",
     ),
