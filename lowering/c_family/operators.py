@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.passes.loops.expand_math import way_without
 
 EXPRESSIONS: dict[type[Operation], str] = {
     arith.AddfOp: "{0} + {1}",
@@ -131,7 +132,7 @@ def template(op: Operation, own: Mapping[type[Operation], str], language: str) -
         return _integer_comparison(CMPI_COMPARISON_OPERATIONS[op.predicate.value.data])
     found = own.get(kind) or EXPRESSIONS.get(kind)
     if found is None or not op.operands:
-        raise OcannlError(at_line(op, f"{language} has no `{op.name}`"))
+        raise OcannlError(at_line(op, f"{language} has no `{op.name}`{way_without(op)}"))
     first: Attribute = op.operands[0].type
     if first == i1 and kind in OF_TRUTHS:
         return OF_TRUTHS[kind]

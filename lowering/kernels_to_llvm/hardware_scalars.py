@@ -15,6 +15,7 @@ from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar.approximate import RECIPROCAL, is_approximate
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.instructions import INTRINSICS, LIBRARY
+from ocannl.passes.loops.expand_math import way_without
 
 # Functions of `math` that the hardware has, exactly rounded.
 ON_DEVICE = {
@@ -63,9 +64,8 @@ def hardware_instructions(op: Operation) -> Instructions | None:
         return Instructions(op.input.owner.operands, (PAIR, UPPER_HALF))
     function = INTRINSICS.get(type(op)) or LIBRARY.get(type(op))
     if function is not None and function not in ON_DEVICE:
-        raise OcannlError(
-            at_line(op, f"the GPU has no `{op.name}` of {op.results[0].type}: run expand-math first")
-        )
+        wanted = f"`{op.name}` of {op.results[0].type}"
+        raise OcannlError(at_line(op, f"the GPU has no {wanted}{way_without(op)}"))
     return None
 
 

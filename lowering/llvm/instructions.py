@@ -15,6 +15,7 @@ from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.conversions import extend, truncate
 from ocannl.lowering.llvm.types import ValueType, float_literal, is_nan_literal, literal, value_type, vector
 from ocannl.passes.analysis.values.representable import is_representable
+from ocannl.passes.loops.expand_math import way_without
 
 Ops: TypeAlias = dict[type[Operation], str]
 
@@ -154,7 +155,7 @@ def emit_other(
         case arith.SelectOp():
             return select(b, operands[0], operands[1], operands[2], result)
         case _:
-            raise DiagnosticException(at_line(op, f"no LLVM instruction for `{op.name}`"))
+            raise DiagnosticException(at_line(op, f"no LLVM instruction for `{op.name}`{way_without(op)}"))
 
 
 def call(b: FunctionBuilder, intrinsic: str, operands: Sequence[str], type: ValueType) -> str:

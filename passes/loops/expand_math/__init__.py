@@ -67,11 +67,22 @@ APPROXIMATIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
 
 def expansion_of(op: Operation) -> Callable[..., SSAValue] | None:
     """How an operation is expanded, if at all, where hardware has approximations."""
-    if type(op) not in EXPANSIONS:
+    kind = type(op)
+    if kind not in EXPANSIONS and kind not in APPROXIMATIONS:
         return None
     if has_approximate_quotient(op):
         return tanh_by_approximate_quotient
-    return (APPROXIMATIONS if is_approximate(op) else EXPANSIONS).get(type(op))
+    return (APPROXIMATIONS if is_approximate(op) else EXPANSIONS).get(kind)
+
+
+def way_without(op: Operation) -> str:
+    """The end of a message about an operation that a target lacks: the way out, if this pass replaces it."""
+    is_replaced = type(op) in EXPANSIONS or isinstance(op, UniformOp)
+    return ": run expand-math first" if is_replaced and _is_expandable(op) else ""
+
+
+def _is_expandable(op: Operation) -> bool:
+    return isinstance(op.results[0].type, Float32Type | Float64Type)
 
 
 def expand_block(block: Block, *, approximations: bool = False) -> None:

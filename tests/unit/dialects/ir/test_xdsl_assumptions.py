@@ -125,6 +125,15 @@ class TestOperations:
     def test_fast_accessors_are_there(self):
         assert all(isinstance(vars(Fast)[name], property) for name in ("first", "some", "result", "body"))
 
+    def test_values_are_equal_to_themselves_alone(self):
+        """So the hash of an object is theirs, which `op_helpers` gives to them in place of xDSL's."""
+        module = parsed()
+        values = [*Block(arg_types=[f32, f32]).args, *(v for op in inner(module) for v in op.results)]
+        alike = [*Block(arg_types=[f32, f32]).args, *(v for op in inner(module.clone()) for v in op.results)]
+        assert all((one == other) == (one is other) for one in values for other in values + alike)
+        assert [type(value).__hash__ for value in values] == [object.__hash__] * len(values)
+        assert len({*values, *alike}) == len(values) + len(alike)
+
     def test_a_type_can_be_replaced(self):
         (make, _) = inner(parsed())
         value, uses = make.results[0], len(list(make.results[0].uses))
