@@ -27,9 +27,7 @@ GIVEN_FIRST = {
     "spec": "the method is of its own tensor alone; oc.einsum(spec, a, b) is of several",
 }
 # What arrays are for, where more than is taken are given after an argument.
-ARRAYS_AFTER = {
-    "batches": "batches are one argument: fit(step, train.batches((x, y), size=64), epochs=3)",
-}
+ARRAYS_AFTER = {"batches": "batches are one argument: fit(step, train.batches((x, y), size=64), epochs=3)"}
 
 # Arguments of PyTorch, JAX and NumPy, and what ours may be called.
 ELSEWHERE = {
