@@ -13,9 +13,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.memref import is_ring, memory_space
-from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, parse_splits, splits_text
+from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, check_splits, parse_splits, splits_text
 from ocannl.dialects.ir.late_locations import located_late
 from ocannl.dialects.ir.op_helpers import OwnOperation, fill, given, operation_definition, print_parts, string
+from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.arrays import check_array
 
 CONSTANT = "constant"
@@ -119,10 +120,9 @@ class NodeOp(OwnOperation):
             raise VerifyException(f"only a local node has a place in the arena, this one is {self.mode.data}")
         if self.always_inline is not None and self.mode.data != "local":
             raise VerifyException(f"only a local node is inlined, this one is {self.mode.data}")
-        rank = self.result.type.get_num_dims()
-        for split in () if self.splits is None else self.splits.data:
-            if split.axis >= rank:
-                raise VerifyException(f"there are {rank} axes, and none is number {split.axis} to split")
+        routine = enclosing_routine(self)
+        if self.splits is not None and routine is not None:
+            check_splits(self.result.type.get_shape(), self.splits.data, routine.mesh_sizes)
         if self.offset is not None and self.offset.data < 0:
             raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
 

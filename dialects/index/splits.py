@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.records import dataclass
 
@@ -65,3 +66,21 @@ def whole_sizes(sizes: Sequence[int], splits: Sequence[SplitAxis]) -> tuple[int,
     for split in reversed(splits):
         found[split.axis] = split.size
     return tuple(found)
+
+
+def check_splits(sizes: Sequence[int], splits: Sequence[SplitAxis], mesh: Mapping[str, int]) -> None:
+    """Raises `VerifyException` for splits that do not give a part of these sizes, from the last split to the
+    first: what one leaves of an axis is the whole of the next.
+    """
+    parts = [*sizes]
+    for split in reversed(splits):
+        if split.axis >= len(parts):
+            raise VerifyException(f"there are {len(parts)} axes, and none is number {split.axis} to split")
+        if split.mesh not in mesh:
+            raise VerifyException(f'the routine\'s mesh has no axis "{split.mesh}"')
+        ranks, found = mesh[split.mesh], parts[split.axis]
+        part = -(-split.size // ranks)
+        if part != found:
+            wanted = f"{ranks} ranks have parts of {part} of {split.size}"
+            raise VerifyException(f"{wanted} along axis {split.axis}, found {found}")
+        parts[split.axis] = split.size

@@ -34,7 +34,7 @@ from ocannl.dialects.scalar.terms import Arg, Term
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.parts import Part, PartAttr, parse_part
-from ocannl.dialects.texpr.placement import PlacementAttr, parse_placement, print_placement
+from ocannl.dialects.texpr.placement import PlacementAttr, check_placement, parse_placement, print_placement
 from ocannl.dialects.texpr.tensor_op import TensorOp, check_tensor_access, parse_result_type
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
 
@@ -291,6 +291,7 @@ class ApplyOp(TensorOp):
         return made
 
     def verify_(self) -> None:
+        check_placement(self)
         if self.mode is not None and self.mode.data not in MODES:
             raise VerifyException(f"a mode is {' or '.join(MODES)}, found {self.mode.data!r}")
         if self.stages is not None and len(self.stages.data) != 2:

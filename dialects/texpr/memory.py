@@ -18,7 +18,7 @@ from ocannl.dialects.ir.op_helpers import (
     parse_defined_operand,
     print_parts,
 )
-from ocannl.dialects.texpr.placement import PlacementAttr, parse_placement, print_placement
+from ocannl.dialects.texpr.placement import PlacementAttr, check_placement, parse_placement, print_placement
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 
@@ -42,6 +42,9 @@ class MemoryOp(TensorOp):
         label = parser.parse_str_literal(" naming the node")
         placement = parse_placement(parser)
         return cls(label, parse_result_type(parser), placement)
+
+    def verify_(self) -> None:
+        check_placement(self)
 
 
 @operation_definition
@@ -88,6 +91,7 @@ class DataOp(MemoryOp):
         return cls(label, parse_result_type(parser), elements, placement)
 
     def verify_(self) -> None:
+        super().verify_()
         shape = shape_of(self.result)
         if self.elements is not None and shape.is_final:
             elements, found = self.elements.data, math.prod(shape.memory_sizes)
@@ -124,6 +128,9 @@ class OfOp(LikeOp):
     def parse(cls, parser: Parser):
         source, placement = parse_defined_operand(parser), parse_placement(parser)
         return cls(source, parse_result_type(parser), placement)
+
+    def verify_(self) -> None:
+        check_placement(self)
 
 
 @operation_definition
@@ -177,6 +184,7 @@ class MergeOp(MemoryOp):
         return cls(label, source, context, parse_result_type(parser), placement)
 
     def verify_(self) -> None:
+        super().verify_()
         owner = self.source.owner
         if not isinstance(owner, MemoryOp | OfOp) or isinstance(owner, MergeOp):
             raise VerifyException("only memory is merged: a parameter, data, a node, a gradient or a value")

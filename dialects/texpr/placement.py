@@ -9,9 +9,11 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from ocannl.dialects.index.splits import SplitAxis, parse_splits, splits_text
+from ocannl.dialects.index.splits import SplitAxis, check_splits, parse_splits, splits_text
 from ocannl.dialects.records import dataclass
+from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
+from ocannl.dialects.texpr.tensor_type import shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,14 @@ def placement_in(op: Operation) -> Placement:
     """The placement among the properties of an operation; nothing is asked where it has none."""
     found = op.properties.get("placement")
     return found.data if isinstance(found, PlacementAttr) else Placement()
+
+
+def check_placement(op: Operation) -> None:
+    """Raises `VerifyException` where the splits of a tensor do not give a part of its sizes."""
+    routine, splits = enclosing_routine(op), placement_in(op).splits
+    shape = shape_of(op.results[0])
+    if routine is not None and splits and shape.is_final:
+        check_splits(shape.memory_sizes, splits, routine.mesh_sizes)
 
 
 def print_placement(printer: Printer, placement: PlacementAttr | None) -> None:

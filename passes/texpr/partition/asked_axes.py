@@ -16,14 +16,18 @@ from ocannl.dialects.texpr.tensor_type import shape_of
 
 
 def check_axes(routine: TexprRoutineOp, mesh: Mapping[str, int]) -> None:
-    """Raises `OcannlError` for placements over axes that the mesh has not."""
+    """Raises `OcannlError` for placements along axes that their tensors have not, or over axes that the mesh
+    has not; one device has no mesh, and keeps all of them whole.
+    """
     for op in routine.walk():
         placement = op.properties.get("placement")
-        if isinstance(placement, PlacementAttr):
-            for name, _ in placement.data.asked or ():
-                if name not in (*mesh, MICROBATCH):
+        if isinstance(op, TensorOp) and isinstance(placement, PlacementAttr):
+            for name, asked in placement.data.asked or ():
+                if mesh and name not in (*mesh, MICROBATCH):
                     axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())
                     raise OcannlError(at_line(op, f'the mesh ({axes}) has no axis "{name}"'))
+                if shape_of(op.result).is_final:
+                    asked_axis(op, asked, name)
 
 
 def asked_axis(op: TensorOp, asked: AskedAxis, mesh: str) -> int:

@@ -64,8 +64,7 @@ class PartitionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for routine in op.body.block.ops:
             if isinstance(routine, TexprRoutineOp):
-                if routine.mesh_sizes:
-                    check_axes(routine, routine.mesh_sizes)
+                check_axes(routine, routine.mesh_sizes)
                 for mesh, ranks in routine.mesh_sizes.items():
                     if ranks > 1 and mesh != STAGE and f"{mesh}.rank" not in routine.ranges:
                         if mesh == MICROBATCH:

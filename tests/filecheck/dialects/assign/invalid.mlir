@@ -340,6 +340,14 @@ assign.routine @r indices (data.rank = 4) mesh (data = 4) {
 
 // -----
 
+assign.routine @r indices (data.rank = 4) mesh (data = 4) {
+  %x = assign.node "x" on_device split 0 of 99 over "data" : memref<3x6xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: 4 ranks have parts of 25 of 99 along axis 0, found 3
+
+// -----
+
 assign.routine @r {
   %z = assign.node "z" virtual : memref<4xf32>
   assign.accum %z[i] = 1 over (i = 4)
