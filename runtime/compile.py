@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.records import dataclass
+from ocannl.lowering.few_layers import FewLayers
 from ocannl.lowering.pipelines import (
     PIPELINES,
     PassMaker,
@@ -147,11 +148,15 @@ class Compilation:
         """The name of the pass after which the text is noted for the cache: the last one on folded layers."""
         self.folded = ("", CachedOrigins(""))
         """The text and the origins that are noted."""
+        self.few: FewLayers | None = None
+        """The program with few of its layers, as long as that determines it."""
 
     def run(self) -> Executable:
         self.dump.stage("texpr", self.module)
         is_apart = self.verify or self.dump.folder is not None or is_on("debug_info")
         store = None if is_apart else environment_cache()
+        with self.clock("few layers"):
+            self.few = None if is_apart else FewLayers.of(self.module)
         if store is None:
             self.infer()
             return self.finish(self.lower(), self.module)
@@ -176,19 +181,33 @@ class Compilation:
     def inferred(self, store: ObjectCache) -> Inferred:
         """The inferred types of the program, from the cache or by running the passes."""
         with self.clock("cache"):
-            built = entry_key(module_text(self.module))
+            built = entry_key(self.text())
             inferred = get_inferred(store, built)
         if inferred is None:
             self.infer()
             with self.clock("cache"):
-                inferred = Inferred.of(self.tensors, entry_key(module_text(self.module)))
+                inferred = Inferred.of(self.tensors, entry_key(self.text()))
                 put_inferred(store, built, inferred)
         return inferred
 
-    def infer(self) -> None:
-        self.run_passes(passes_until(self.target, INFERENCE))
+    def text(self) -> str:
+        """A text that determines the program."""
+        return module_text(self.module) if self.few is None else self.few.text()
 
-    def run_passes(self, passes: Sequence[PassMaker]) -> None:
+    def infer(self) -> None:
+        """Infers types, with few layers where these give those of all."""
+        passes = passes_until(self.target, INFERENCE)
+        if self.few is not None:
+            try:
+                self.run_passes(passes, self.few.module)
+                if self.few.give_types():
+                    return
+            except OcannlError:
+                pass  # its message is about all layers, below
+            self.few = None
+        self.run_passes(passes)
+
+    def run_passes(self, passes: Sequence[PassMaker], module: ModuleOp | None = None) -> None:
         def observe(name: str, after: ModuleOp, elapsed: float) -> None:
             self.seconds[name] = elapsed
             self.dump.stage(name, after)
@@ -198,7 +217,7 @@ class Compilation:
                     self.folded = module_text(after), CachedOrigins.of(after, self.origins)
 
         try:
-            run_passes(self.module, passes, verify=self.verify, observe=observe)
+            run_passes(module or self.module, passes, verify=self.verify, observe=observe)
         except VerifyException as error:
             raise OcannlError(
                 f"OCANNL_VERIFY finds the program ill-formed between passes: {error}"

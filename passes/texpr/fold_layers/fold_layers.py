@@ -55,15 +55,16 @@ class Folding:
         self.names = names_of(self.code.results)
         """Labels and names of values."""
 
-    def is_possible(self) -> bool:
+    def is_possible(self, *, as_built: bool) -> bool:
         """Whether all inner layers are equal, depend only on themselves and the layer before, and are used
-        alike.
+        alike; `as_built`, before they have types.
         """
         if self.layers < LEAST_LAYERS or not self.inner[0] or len(set(map(len, self.inner))) > 1:
             return False
         rows = np.array(self.inner, np.int64)
         return (
             self.do_the_same(rows)
+            and (as_built or self.compute_no_scalars())
             and self.use_alike(rows)
             and all(self.are_used_alike(*pair) for pair in (self.inner[:2], self.inner[-2:]))
             and not self.uses_left_out()
@@ -76,12 +77,11 @@ class Folding:
         return np.flatnonzero(self.of == level).tolist()
 
     def do_the_same(self, rows: NDArray[np.int64]) -> bool:
-        """Whether corresponding statements are equal, run after the same statements of no layer, and compute
-        no scalars in code with derivatives.
-        """
-        differ = any((numbers[rows] != numbers[rows[0]]).any() for numbers in (self.code.codes, self.turn))
-        if differ:
-            return False
+        """Whether corresponding statements are equal, and run after the same statements of no layer."""
+        return all((numbers[rows] == numbers[rows[0]]).all() for numbers in (self.code.codes, self.turn))
+
+    def compute_no_scalars(self) -> bool:
+        """Whether layers compute no scalars in code with derivatives."""
         inner = [self.code.statements[place] for place in self.inner[0]]
         for op in inner:
             check_shapes(op)
@@ -173,7 +173,7 @@ class Folding:
         """A copy of the routine without the inner layers: uses of the last of them become uses of the last
         one before.
         """
-        left_out = set(chain.from_iterable(self.inner[1:-1]))
+        left_out = self.left_out
         alike: dict[int, tuple[int, ...]] = dict(
             zip(self.inner[0], zip(*self.inner[:-1], strict=True), strict=True)
         )
@@ -198,6 +198,18 @@ class Folding:
         if routine.mesh is not None:
             folded.properties["mesh"] = routine.mesh
         return folded
+
+    @cached_property
+    def left_out(self) -> set[int]:
+        """The statements of the layers that are left out."""
+        return set(chain.from_iterable(self.inner[1:-1]))
+
+    def stand_ins(self) -> list[int]:
+        """For each statement the place of the one that stands for it among those of the folded routine."""
+        of = {place: alike[0] for alike in zip(*self.inner[:-1], strict=True) for place in alike}
+        kept = [place for place in range(len(self.code.statements)) if place not in self.left_out]
+        number = {place: at for at, place in enumerate(kept)}
+        return [number[of.get(place, place)] for place in range(len(self.code.statements))]
 
     @cached_property
     def rows(self) -> tuple[tuple[str, ...], ...]:
@@ -277,6 +289,28 @@ def names_of(values: Iterable[SSAValue]) -> dict[int, tuple[str, str]]:
     }
 
 
+def statements_of(routine: TexprRoutineOp) -> list[Operation]:
+    """The operations of a routine but for comments."""
+    return [op for op in operations_of(routine.body.block) if type(op) is not CommentOp]
+
+
+def folding_of(routine: TexprRoutineOp, *, as_built: bool = False) -> Folding | None:
+    """The folding of a routine whose layers are equal; `as_built`, before they have types."""
+    statements = statements_of(routine)
+    # Stages have different layers.
+    if MICROBATCH in routine.mesh_sizes or any(isinstance(op, ScanOp) for op in statements):
+        return None
+    code = NumberedStatements(statements)
+    for stretch in code.stretches:
+        if stretch.stop - stretch.start < (LEAST_LAYERS - 1) * stretch.period:
+            continue
+        boundary = code.boundary(stretch)
+        folding = None if boundary is None else Folding(Layering(code, stretch, boundary))
+        if folding is not None and folding.is_possible(as_built=as_built):
+            return folding
+    return None
+
+
 @dataclass(frozen=True)
 class FoldLayersPass(ModulePass):
     """Leaves equal layers out, so that compile time does not grow with their number: loop rerolling, with the
@@ -295,21 +329,11 @@ class FoldLayersPass(ModulePass):
         ops = operations_of(op.body.block)
         if len(ops) != 1 or not isinstance(ops[0], TexprRoutineOp) or ATTRIBUTE in ops[0].attributes:
             return
-        statements = [inner for inner in operations_of(ops[0].body.block) if type(inner) is not CommentOp]
-        # Stages have different layers.
-        if MICROBATCH in ops[0].mesh_sizes or any(isinstance(inner, ScanOp) for inner in statements):
+        folding = folding_of(ops[0])
+        if folding is None:
             return
-        code = NumberedStatements(statements)
-        for stretch in code.stretches:
-            if stretch.stop - stretch.start < (LEAST_LAYERS - 1) * stretch.period:
-                continue
-            boundary = code.boundary(stretch)
-            folding = None if boundary is None else Folding(Layering(code, stretch, boundary))
-            if folding is None or not folding.is_possible():
-                continue
-            if self.keep:
-                ops[0].attributes[ALL_LAYERS] = Layers(folding.rows).attribute()
-            else:
-                ops[0].detach()
-                op.body.block.add_op(folding.folded(ops[0]))
-            return
+        if self.keep:
+            ops[0].attributes[ALL_LAYERS] = Layers(folding.rows).attribute()
+        else:
+            ops[0].detach()
+            op.body.block.add_op(folding.folded(ops[0]))

@@ -14,6 +14,7 @@ from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.texpr import ApplyOp, BackpropOp, MemoryOp, ParamOp
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp
 from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
+from ocannl.passes.texpr.fold_layers.open_types import without_numbers
 from ocannl.passes.texpr.fold_layers.repeats import LEAST_REPEATS, Repeat, apart, repeats
 
 # Properties that name values, and do not decide on what is computed.
@@ -85,7 +86,7 @@ class NumberedStatements:
         return any(self.is_active[self.numbers[id(value)]] for value in differentiable_operands(op))
 
     def number(self, attribute: Attribute) -> int:
-        number = self.attributes.setdefault(attribute, 1 + len(self.attributes))
+        number = self.attributes.setdefault(without_numbers(attribute), 1 + len(self.attributes))
         self.known[id(attribute)] = number
         return number
 
