@@ -106,6 +106,18 @@ def check_every_operator(dtype: Any, backend: str) -> None:
             check_equal(small[name], rounded(single[name], dtype))
 
 
+@pytest.mark.exhaustive
+@HALVES
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_operators_of_one_operand_at_every_number(dtype: Any):
+    numbers = np.arange(2**16, dtype=np.uint16).view(dtype)
+    names = [name for name, op in FLOAT_OPERATORS.items() if op.arity == 1]
+    results = [function(name)(oc.data(x)) for name in names for x in (numbers, wide(numbers))]
+    found = values(oc.Context.cpu(), *results)
+    for small, single in zip(found[::2], found[1::2], strict=True):
+        check_equal(small, rounded(single, small.dtype))
+
+
 @ALL
 @CPU_AND_GPU
 def test_a_sum_is_rounded_once(dtype: Any, backend: str):
