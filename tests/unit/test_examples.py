@@ -232,7 +232,7 @@ class TestCifar:
 
 def sampled_models() -> list[Any]:
     """Those that take the longest to compile are run by `-m exhaustive`."""
-    long = {"lstm", "transformer"}
+    long = {"mlp", "lstm", "transformer"}
     return [pytest.param(m, marks=pytest.mark.exhaustive) if m in long else m for m in makemore.MODELS]
 
 

@@ -111,7 +111,7 @@ def check(name: str, dtype: Any, backend: str) -> None:
         assert error <= MOST, f"{kind}: {error:.1f} units of rounding"
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(13)
 @HALVES
 @pytest.mark.parametrize("name", [*NORMS, *OTHERS])
 def test_they_are_rounded_a_few_times(name: str, dtype: Any):

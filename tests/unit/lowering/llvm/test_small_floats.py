@@ -134,6 +134,7 @@ loops.func @chosen attributes {{arena = 0 : i64}} {{
 CALL = re.compile(r"^\s+(?:callq?|bl|jmp|b)\s+([^.*\s]\S*)", re.MULTILINE)
 
 
+@pytest.mark.sampled(3)
 @ALL
 @WIDE
 @pytest.mark.parametrize("name", ["x86-64", "x86-64-v3", "sapphirerapids", "cortex-a72"])

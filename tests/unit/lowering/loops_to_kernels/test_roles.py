@@ -40,7 +40,7 @@ def roles_of(module: ModuleOp) -> list[RolesOp]:
     return [op for op in module.walk() if isinstance(op, RolesOp)]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("tiles", TILES[::-1], ids=str)
 @pytest.mark.parametrize(("x", "w"), LAYOUTS)
 def test_products(x: str, w: str, tiles: WarpTiles, only: Any):

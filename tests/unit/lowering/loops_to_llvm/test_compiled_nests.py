@@ -293,6 +293,7 @@ loops.func @update {
     check(parse_module(text), tolerance=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("channels", [2, 3, 6, 8])
 @pytest.mark.parametrize("lanes", ["j : 2", "j : 8", "j : 16", "i*j : 8"])
@@ -332,6 +333,7 @@ loops.func @reversed {{
     check(parse_module(text), tolerance=0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("element", ["f32", "f64", "bf16", "i8"])
 @pytest.mark.parametrize("apart", [2, 3, 4, -2, -3, 5])
 @pytest.mark.parametrize("schedule", ["lanes = j : 8", "rows = i : 2, lanes = j : 16", "lanes = j : 32"])
@@ -351,6 +353,7 @@ loops.func @apart {{
     check(parse_module(text), tolerance=1e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("element", ["f32", "f64", "bf16", "i8"])
 @pytest.mark.parametrize("order", [(0, 1), (2, 0, 1), (3, 1, 2, 0)])
 @pytest.mark.parametrize("schedule", ["lanes = j : 8", "rows = i : 2, lanes = j : 16", "lanes = j : 32"])

@@ -105,6 +105,7 @@ def test_pairs_are_for_two_factors_of_bf16_along_the_sum():
     assert "dpbf16ps" not in llvm(product(8, 20, schedule))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("parallel", ["", "parallel = (o : 16), ", "parallel = (o : 24), "])
 @pytest.mark.parametrize("rows", [48, 100, 101, 175])

@@ -88,6 +88,7 @@ loops.func @of_signed {{
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("least", [-200, -128, -127, -5, 0, 3])
 def test_sums_of_numbers_with_signs(least: int, lanes: int):

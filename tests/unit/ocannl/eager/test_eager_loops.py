@@ -65,6 +65,7 @@ LOOPS: list[Callable[[oc.Tensor], oc.Tensor]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_loop_again(loop: Any, compiled: list[str], context: oc.Context):
     (array,) = arrays_of((4, 3))

@@ -154,6 +154,7 @@ def looking_at_itself(block: Any) -> Any:
     return lambda x: block(x, x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_are_found_at_once(name: str, monkeypatch: pytest.MonkeyPatch):
     """With the values of a program that is compiled as a whole."""

@@ -80,6 +80,7 @@ def test_beam_search(models: Any, stop: int | None):
     np.testing.assert_allclose(found.totals, totals, rtol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_the_commands(tmp_path: Path, capsys: Any):
     folder = str(folder_with_tokenizer(tmp_path))
     beams.main([folder, "the cat", "--max-new", "2", "--width", "2"])

@@ -60,7 +60,7 @@ SETTINGS: dict[str, tuple[Mapping[str, int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("axes", "settings"), SETTINGS.values(), ids=list(SETTINGS))
 def test_experts_of_several_ranks_give_what_those_of_one_give(
     axes: Mapping[str, int], settings: dict[str, Any]

@@ -103,6 +103,7 @@ def test_the_greatest_floats(dtype: Any):
     assert set(value(oc.uint4x32_to_prec_uniform(words, dtype)).ravel()) == {dtype(greatest)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_of_words(name: str):
     dtype, wanted = NUMBERS[name]

@@ -18,7 +18,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out.strip() == text.strip()
 
-    @pytest.mark.sampled(17)
+    @pytest.mark.sampled(29)
     @pytest.mark.parametrize("stage", STAGES)
     def test_the_remaining_passes_give_the_same_end(self, stage: str, opt: Opt):
         rest = passes_after(stage)

@@ -128,6 +128,7 @@ def test_keys_that_no_row_of_a_block_sees_are_left_out():
         assert not any(group.bounds for group in groups(text_before(step_of(CASES[other][0]))))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("hidden", ["some", "all", "not a number", "infinite"])
 def test_rows_of_special_scores(hidden: str):
     """-inf counts as hidden, also in whole blocks; a row of nothing else, NaN and inf give NaN."""

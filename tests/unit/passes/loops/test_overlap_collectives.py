@@ -37,7 +37,7 @@ def trained(ctx: oc.Context, shard: Any) -> Values:
     return {"losses": step.run_loop(epochs=3, record=[loss])[loss]}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("program", [perceptron, recurrent, divided_experts, divided_parameters, trained])
 def test_bits_are_those_without(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small programs with all checks of the text between passes."""

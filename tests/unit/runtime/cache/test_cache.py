@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from ocannl.runtime.cache.object_cache import ObjectCache
 store = ObjectCache(Path(sys.argv[1]), max_bytes=60_000)
-for i in range(60):
+for i in range(30):
     key, data = f"key{i % 10}", str(i % 10).encode() * 10_000
     found = store.get(key)
     assert found is None or found == data, key

@@ -129,6 +129,7 @@ BROADCAST: list[Key] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("key", BROADCAST, ids=str)
 def test_ids_are_broadcast_against_each_other(key: Key):
     array = array_of(2, 3, 4)

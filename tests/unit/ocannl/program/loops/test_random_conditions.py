@@ -18,7 +18,7 @@ import ocannl as oc
 SIZE, NAMES = 3, ("a", "b")
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(60))
 def test_values_and_derivatives_of_both_orders(seed: int) -> None:
     chance = np.random.default_rng(seed)

@@ -124,7 +124,7 @@ def networks(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.usefixtures("networks")
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("axis", "descending"), [(0, False), (1, True), (1, False)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8])
 def test_networks_keep_the_order_of_equal_elements(dtype: type, axis: int, descending: bool):

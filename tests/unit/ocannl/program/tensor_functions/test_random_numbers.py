@@ -19,6 +19,7 @@ def value(tensor: oc.Tensor) -> NDArray[Any]:
     return oc.Context.cpu()[tensor]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("counter", [0, 7, -1, 2**31, 2**32 + 5, 2**53 + 1, 2**64 + 3])
 def test_uniform_is_the_reference(counter: int, dtype: type[np.floating]):
