@@ -23,6 +23,7 @@ from ocannl.program.memory.as_kept import as_kept
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.program.values import Kind
 from ocannl.train import averages
+from ocannl.train.changing_rates import ChangingRates, Rates
 from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
 from ocannl.train.only_if import only_if
@@ -34,7 +35,7 @@ from ocannl.train.step_counts import StepCounts, as_number, check_together
 from ocannl.train.update_step import Rule, UpdateStep
 
 MOST_CODES = 16
-SETTINGS = ("lr", "clip_norm", "clip_value", "accumulate", "ema", "swa", "maximize", "count_each")
+SETTINGS = ("clip_norm", "clip_value", "accumulate", "ema", "swa", "maximize", "count_each")
 Part: TypeAlias = oc.Tensor | oc.Block[..., Any]
 Params: TypeAlias = Part | Mapping[str, Part] | Sequence[Part]
 
@@ -57,7 +58,7 @@ class Optimizer(NamesApart):
     __slots__ = (
         *("name", "lr", "options", "groups", "clip_norm", "clip_value", "accumulate", "ema", "swa"),
         *("maximize", "count_each", "_rule", "_common", "_scope", "_nodes", "_counters", "_together"),
-        *("_averages", "_again", "__weakref__"),
+        *("_averages", "_again", "_changing", "__weakref__"),
     )
     in_place_of = OF_OPTIMIZERS
 
@@ -81,6 +82,7 @@ class Optimizer(NamesApart):
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
         self._again: dict[Hashable, tuple[Any, oc.Code]] = {}
         """The code of steps that eager mode has run, with the settings that it was made with."""
+        self._changing = ChangingRates(self._scope)
         self._check(common)
 
     def _check(self, common: Common) -> None:
@@ -132,11 +134,11 @@ class Optimizer(NamesApart):
         `ShapeError` for a loss that is known to be more than one number.
         """
 
-        def make() -> oc.Code:
+        def make(rates: Rates) -> oc.Code:
             trained = self._trained(loss, params)
             with oc.code(f"{loss.label} {self.name} step") as code:
                 scaled_gradients(loss, 1 / self.accumulate)
-                self._update_by(trained, {name: p.grad for name, p in trained.items()})
+                self._update_by(trained, {name: p.grad for name, p in trained.items()}, rates)
             self._together[code.statements[-1]] = frozenset(trained.values())
             return code
 
@@ -148,13 +150,13 @@ class Optimizer(NamesApart):
         which parameters, and may be many numbers. Else as `step`.
         """
 
-        def make() -> oc.Code:
+        def make(rates: Rates) -> oc.Code:
             trained = self._trained(loss, params)
             with oc.code(f"{loss.label} {self.name} update") as code:
                 gradients = {name: p.grad for name, p in trained.items()}
                 if self.accumulate != 1:
                     gradients = {name: g / self.accumulate for name, g in gradients.items()}
-                self._update_by(trained, gradients)
+                self._update_by(trained, gradients, rates)
             self._together[code.statements[-1]] = frozenset(trained.values())
             return code
 
@@ -168,35 +170,42 @@ class Optimizer(NamesApart):
         return code
 
     def _made(
-        self, what: str, loss: oc.Tensor, params: Params | None, make: Callable[[], oc.Code]
+        self, what: str, loss: oc.Tensor, params: Params | None, make: Callable[[Rates], oc.Code]
     ) -> oc.Code:
         """The code, which eager mode runs at once and makes once for a loss that is computed again."""
         if is_recording():
-            return make()
+            return make(self._rates())
         if not is_eager():
-            return self._unless_dropped(what, make())
+            return self._unless_dropped(what, make(self._rates()))
         key = what, loss.ir_value, None if params is None else tuple(_parts(params))
-        settings = self._settings()
+        rates = self._changing.as_memory(self._rates())
+        settings = self._settings(rates)
         known, code = self._again.pop(key, (None, None))
         if code is None or known != settings:
             # What the code with other settings has as data is free for this one.
             code = None
             if len(self._again) >= MOST_CODES:
                 self._again.pop(next(iter(self._again)))
-            code = make()
+            code = make(rates)
             # The loss has other data each time.
             RECORDER.let_go(code.statements, loss.ir_value)
         self._again[key] = settings, code
         return at_once(code)
 
-    def _settings(self) -> tuple[Any, ...]:
-        """All that may be set and that code depends on, as it is now."""
-        groups = {pattern: dict(given) for pattern, given in self.groups.items()}
-        own = [getattr(self, name) for name in SETTINGS]
-        return dict(self.options), groups, *own
+    def _rates(self) -> Rates:
+        given = {pattern: options["lr"] for pattern, options in self.groups.items() if "lr" in options}
+        return {None: self.lr, **given}
 
-    def _update_by(self, trained: Mapping[str, oc.Tensor], gradients: Mapping[str, oc.Tensor]) -> None:
-        options = self._options_of(trained)
+    def _settings(self, rates: Rates) -> tuple[Any, ...]:
+        """All that may be set and that code depends on, as it is now."""
+        groups = {pattern: {**given, "lr": rates.get(pattern)} for pattern, given in self.groups.items()}
+        own = [getattr(self, name) for name in SETTINGS]
+        return rates[None], dict(self.options), groups, *own
+
+    def _update_by(
+        self, trained: Mapping[str, oc.Tensor], gradients: Mapping[str, oc.Tensor], rates: Rates
+    ) -> None:
+        options = self._options_of(trained, rates)
         if self.accumulate == 1:
             self._update(trained, options, gradients)
         else:
@@ -329,21 +338,21 @@ class Optimizer(NamesApart):
                 raise oc.ArgumentError(f"{self.name} has nothing to train: {found}")
         return reached
 
-    def _options_of(self, trained: Mapping[str, oc.Tensor]) -> dict[str, dict[str, Any]]:
-        found = {name: {"lr": self.lr, **self.options} for name in trained}
+    def _options_of(self, trained: Mapping[str, oc.Tensor], rates: Rates) -> dict[str, dict[str, Any]]:
+        found = {name: {"lr": rates[None], **self.options} for name in trained}
         for pattern, given in self.groups.items():
+            own = {**given, "lr": rates[pattern]} if pattern in rates else given
             for name in trained:
                 if fnmatchcase(name, pattern):
-                    found[name] |= given
+                    found[name] |= own
         return found
 
     def state_roots(self) -> Sequence[Any]:
         """Its moments, counters and averages, and what its learning rates keep."""
-        rates = [self.lr, *(given["lr"] for given in self.groups.values() if "lr" in given)]
         return [
             *self._counters.values(),
             *self._nodes.values(),
-            *(rate for rate in rates if isinstance(rate, Plateau)),
+            *(rate for rate in self._rates().values() if isinstance(rate, Plateau)),
         ]
 
     @contextmanager

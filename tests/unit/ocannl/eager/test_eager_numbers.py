@@ -223,6 +223,23 @@ class TestOptimizers:
         assert compiled == []
         np.testing.assert_allclose(found, self.losses(scheduled, False), rtol=1e-12)
 
+    def test_rates_that_change_are_the_same_code(self):
+        """One that is a whole number in between, and those of groups, in each context."""
+        w, b = oc.param("w", np.ones((1, 3)), output=1, input=3), oc.param("b", [0.5])
+        optimizer = train.sgd(1.0, groups={"b": {"lr": 0.5}})
+        x, codes = oc.data([1.0, 2.0, 3.0]), list[oc.Code]()
+        for _ in range(2):
+            with oc.Context.cpu(threads=1) as ctx:
+                ctx[w], ctx[b] = np.ones((1, 3)), [0.5]
+                for rate in (0.25, 1, 0.5, 0.125):
+                    optimizer.lr, optimizer.groups["b"]["lr"] = rate, rate / 2
+                    before = w.numpy(), b.numpy()
+                    loss = (w @ x).sum() + 3 * b.sum()
+                    codes.append(optimizer.step(loss))
+                    np.testing.assert_allclose(w.numpy(), before[0] - rate * x.numpy())
+                    np.testing.assert_allclose(b.numpy(), before[1] - rate / 2 * 3)
+        assert len(set(map(id, codes))) == 2
+
     def test_a_norm_that_is_clipped_later(self):
         def change(optimizer: train.Optimizer, n: int) -> None:
             optimizer.clip_norm = None if n < 4 else 0.01
