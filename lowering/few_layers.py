@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import starmap
 
 from xdsl.dialects.builtin import ModuleOp
@@ -11,70 +11,72 @@ from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.op_helpers import copied, operations_of
-from ocannl.dialects.records import dataclass
+from ocannl.dialects.ir.text_printer import ops_text
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.shapes.solution import Solution
-from ocannl.dialects.texpr import TexprRoutineOp
+from ocannl.dialects.texpr import MemoryOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, refine_type, shape_of, tensor_type
-from ocannl.lowering.pipelines import module_text
-from ocannl.passes.texpr.fold_layers.fold_layers import folding_of, statements_of
+from ocannl.passes.texpr.fold_layers.fold_layers import Folding, folding_of, statements_of
 from ocannl.passes.texpr.fold_layers.layering import NAMES
 
 
-@dataclass(frozen=True)
 class FewLayers:
-    """A program with few of its equal layers, on which passes infer the types of the whole one."""
+    """A program as built with equal layers, whose types are inferred on few of these."""
 
-    whole: TexprRoutineOp
-    few: TexprRoutineOp
-    """The one with few layers."""
-    module: ModuleOp
-    """The module of that."""
-    built: Sequence[Operation]
-    """The statements of that, as built."""
-    stand_ins: Sequence[int]
-    """For each statement of the whole program, the number of the one that stands for it among these."""
-    ends: Sequence[tuple[int, int]]
-    """The statements of the last layer before those that are left out, with those of the first one after."""
+    def __init__(self, whole: TexprRoutineOp, folding: Folding) -> None:
+        self.whole = whole
+        self.folding = folding
+        self.stand_ins = folding.stand_ins()
+        """For each statement the number of the one that stands for it among those with few layers."""
 
     @staticmethod
     def of(module: ModuleOp) -> FewLayers | None:
-        """Few layers of a program as built; None where no layers are known to be equal."""
-        routine = _only_routine(module)
-        folding = None if routine is None else folding_of(routine, as_built=True)
-        if routine is None or folding is None:
+        """Few layers of a program; None where no layers are known to be equal."""
+        (*others, routine) = operations_of(module.body.block)
+        if others or not isinstance(routine, TexprRoutineOp):
             return None
-        few, places = folding.folded(routine), folding.stand_ins()
-        ends = zip(*(map(places.__getitem__, folding.inner[at]) for at in (0, -1)), strict=True)
-        return FewLayers(routine, few, ModuleOp([few]), statements_of(few), places, [*ends])
+        folding = folding_of(routine, as_built=True)
+        return None if folding is None else FewLayers(routine, folding)
 
     def text(self) -> str:
-        """A text that determines the whole program."""
-        return f"{module_text(self.module)}{json.dumps(self.stand_ins)}"
+        """A text that determines the program: of the statements that are left out, names and variables."""
+        whole, statements = self.whole, statements_of(self.whole)
+        left_out = [statements[place] for place in sorted(self.folding.left_out)]
+        skipped = {*map(id, left_out)}
+        kept = [op for op in operations_of(whole.body.block) if id(op) not in skipped]
+        own = [(_name(op), *map(shape_of, op.results), _dims(op)) for op in left_out]
+        known = [whole.sym_name.data, whole.indices.data, whole.mesh_sizes, self.stand_ins, own]
+        return f"{ops_text(kept)}{json.dumps(known)}"
 
-    def give_types(self) -> bool:
-        """Gives the whole program what passes have inferred with few layers, where that fits all of them:
-        where layers from the first one that is left out to the last one have one type, which solves the
-        constraints of each as it does those of one. Otherwise changes nothing.
+    def infer(self, run: Callable[[ModuleOp], None]) -> bool:
+        """Infers types by passes that run on few layers, and gives them to the program, where they fit all
+        layers: where those from the first one that is left out to the last one have one type, which solves
+        the constraints of each as it does those of one. Otherwise changes nothing.
         """
-        inferred = statements_of(self.few)
-        if len(inferred) != len(self.built):
+        few = self.folding.folded(self.whole)
+        built = statements_of(few)
+        run(ModuleOp([few]))
+        inferred = statements_of(few)
+        if len(inferred) != len(built):
             return False
-        if any(_decided(inferred[one]) != _decided(inferred[other]) for one, other in self.ends):
+        last, first = (
+            [inferred[self.stand_ins[place]] for place in self.folding.inner[at]] for at in (0, -1)
+        )
+        if [*map(_decided, last)] != [*map(_decided, first)]:
             return False
-        whole, solution = statements_of(self.whole), Solution()
-        typed = [(op, self.built[at], inferred[at]) for op, at in zip(whole, self.stand_ins, strict=True)]
-        if not all(_fits(solution, op, built) for op, built, _ in typed):
+        solution, whole = Solution(), statements_of(self.whole)
+        typed = [(op, built[at], inferred[at]) for op, at in zip(whole, self.stand_ins, strict=True)]
+        if not all(_fits(solution, op, other) for op, other, _ in typed):
             return False
-        for op, built, known in typed:
-            _give(op, built, known)
+        for op, other, known in typed:
+            _give(op, other, known)
         return True
 
 
-def _only_routine(module: ModuleOp) -> TexprRoutineOp | None:
-    """The routine of a module with one of tensor expressions, and nothing else."""
-    (*others, routine) = operations_of(module.body.block)
-    return routine if isinstance(routine, TexprRoutineOp) and not others else None
+def _name(op: Operation) -> str | None:
+    if isinstance(op, MemoryOp):
+        return op.label.data
+    return op.results[0].name_hint if op.results else None
 
 
 def _decided(op: Operation) -> tuple[object, ...]:

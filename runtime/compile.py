@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
@@ -199,8 +199,7 @@ class Compilation:
         passes = passes_until(self.target, INFERENCE)
         if self.few is not None:
             try:
-                self.run_passes(passes, self.few.module)
-                if self.few.give_types():
+                if self.few.infer(partial(self.run_passes, passes)):
                     return
             except OcannlError:
                 pass  # its message is about all layers, below

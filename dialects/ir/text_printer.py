@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from xdsl.dialects.builtin import UnregisteredOp
@@ -32,6 +33,15 @@ def op_text(op: Operation, origins: bool = False) -> str:
     """
     printer = TextPrinter(print_debuginfo=origins)
     printer.print_op(op)
+    return "".join(printer.parts)
+
+
+def ops_text(ops: Iterable[Operation]) -> str:
+    """The text of some operations of a block, a line for each."""
+    printer = TextPrinter()
+    for op in ops:
+        printer.print_op(op)
+        printer.print_string("\n")
     return "".join(printer.parts)
 
 

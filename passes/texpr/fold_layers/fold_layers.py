@@ -52,12 +52,10 @@ class Folding:
         """The statements that compute no value."""
         self.turn = np.where(has_effect, np.cumsum(has_effect & (self.of == NO_LAYER)), 0)
         """How many of these, of no layer, run before one of a layer."""
-        self.names = names_of(self.code.results)
-        """Labels and names of values."""
 
     def is_possible(self, *, as_built: bool) -> bool:
         """Whether all inner layers are equal, depend only on themselves and the layer before, and are used
-        alike; `as_built`, before they have types.
+        alike; `as_built`, before they have types, where names do not matter.
         """
         if self.layers < LEAST_LAYERS or not self.inner[0] or len(set(map(len, self.inner))) > 1:
             return False
@@ -70,7 +68,7 @@ class Folding:
             and not self.uses_left_out()
             and self.run_one_by_one()
             and self.follow_on_last()
-            and self.have_names()
+            and (as_built or self.have_names())
         )
 
     def statements(self, level: int) -> list[int]:
@@ -191,10 +189,9 @@ class Folding:
                 stand_for = [self.code.statements[other] for other in alike[place]]
                 kept[-1].location = across_layers([other.location for other in stand_for])
                 values |= zip(stand_for[-1].results, kept[-1].results, strict=True)
-        attributes = {**routine.attributes, ATTRIBUTE: Layers(self.rows).attribute()}
         body = Region(Block(kept))
         name, indices = routine.sym_name.data, routine.indices.data
-        folded = TexprRoutineOp(name, indices, body, attributes, routine.location)
+        folded = TexprRoutineOp(name, indices, body, {**routine.attributes}, routine.location)
         if routine.mesh is not None:
             folded.properties["mesh"] = routine.mesh
         return folded
@@ -210,6 +207,11 @@ class Folding:
         kept = [place for place in range(len(self.code.statements)) if place not in self.left_out]
         number = {place: at for at, place in enumerate(kept)}
         return [number[of.get(place, place)] for place in range(len(self.code.statements))]
+
+    @cached_property
+    def names(self) -> dict[int, tuple[str, str]]:
+        """Labels and names of values."""
+        return names_of(self.code.results)
 
     @cached_property
     def rows(self) -> tuple[tuple[str, ...], ...]:
@@ -332,8 +334,11 @@ class FoldLayersPass(ModulePass):
         folding = folding_of(ops[0])
         if folding is None:
             return
+        layers = Layers(folding.rows).attribute()
         if self.keep:
-            ops[0].attributes[ALL_LAYERS] = Layers(folding.rows).attribute()
+            ops[0].attributes[ALL_LAYERS] = layers
         else:
+            folded = folding.folded(ops[0])
+            folded.attributes[ATTRIBUTE] = layers
             ops[0].detach()
-            op.body.block.add_op(folding.folded(ops[0]))
+            op.body.block.add_op(folded)

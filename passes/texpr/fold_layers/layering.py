@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -14,7 +14,7 @@ from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.texpr import ApplyOp, BackpropOp, MemoryOp, ParamOp
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp
 from ocannl.passes.analysis.values.derivative_paths import differentiable_operands
-from ocannl.passes.texpr.fold_layers.open_types import without_numbers
+from ocannl.passes.texpr.fold_layers.open_types import key_without_numbers
 from ocannl.passes.texpr.fold_layers.repeats import LEAST_REPEATS, Repeat, apart, repeats
 
 # Properties that name values, and do not decide on what is computed.
@@ -44,7 +44,7 @@ class NumberedStatements:
         self.counts = np.array([*map(len, self.values)], np.int64)
         self.starts = np.cumsum(self.counts) - self.counts
         self.has_results = np.array([bool(op.results) for op in statements], np.bool_)
-        self.attributes: dict[Attribute, int] = {}
+        self.attributes: dict[Hashable, int] = {}
         self.known: dict[int, int] = {}
         """The numbers of attributes, from 1 on, by `id`: comparing them takes long."""
         self.types = [self.known.get(id(value.type)) or self.number(value.type) for value in self.results]
@@ -86,7 +86,7 @@ class NumberedStatements:
         return any(self.is_active[self.numbers[id(value)]] for value in differentiable_operands(op))
 
     def number(self, attribute: Attribute) -> int:
-        number = self.attributes.setdefault(without_numbers(attribute), 1 + len(self.attributes))
+        number = self.attributes.setdefault(key_without_numbers(attribute), 1 + len(self.attributes))
         self.known[id(attribute)] = number
         return number
 

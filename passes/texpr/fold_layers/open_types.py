@@ -1,32 +1,33 @@
-"""Types of programs as built, whose variables have other numbers in each of several equal layers."""
+"""Keys of types of programs as built, whose variables have other numbers in each of several equal layers."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from xdsl.ir import Attribute
 
-from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
-from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, known_type
+from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType
 
-_ANY_AXES, _ANY_SIZE = RowVar(0), DimVar(0)
+_ANY = "any"
 
 
-def without_numbers(attribute: Attribute) -> Attribute:
-    """A type, or named dimensions, whose variables have no numbers; any other attribute as it is."""
+def key_without_numbers(attribute: Attribute) -> Hashable:
+    """A key of an attribute: for types and named dimensions one that is the same for any variables."""
     match attribute:
-        case TensorType() if not (shape := attribute.shape.data).is_final:
-            return known_type(Shape(*map(_row, shape)), attribute.element_or_none)
+        case TensorType():
+            return (*map(_row_key, attribute.shape.data), attribute.element_or_none)
         case DimsAttr():
-            return DimsAttr(tuple([(name, _size(dim)) for name, dim in attribute.data]))
+            return tuple([(name, _dim_key(dim)) for name, dim in attribute.data])
         case _:
             return attribute
 
 
-def _row(row: Row) -> Row:
-    if row.is_final:
+def _row_key(row: Row) -> Hashable:
+    if row.var is None and DimVar not in map(type, row.axes):
         return row
-    var = None if row.var is None else _ANY_AXES
-    return Row(tuple(map(_size, row.leading)), var, tuple(map(_size, row.trailing)))
+    return tuple(map(_dim_key, row.leading)), row.var and _ANY, tuple(map(_dim_key, row.trailing))
 
 
-def _size(dim: DimTerm) -> DimTerm:
-    return dim if isinstance(dim, Dim) else _ANY_SIZE
+def _dim_key(dim: DimTerm) -> Hashable:
+    return dim if isinstance(dim, Dim) else _ANY
