@@ -31,7 +31,7 @@ from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
 from ocannl.passes.loops.schedule.remainders import Splitting, best_splitting, split_off_remainder
-from ocannl.passes.loops.schedule.strips import copied_in_strips, in_strips
+from ocannl.passes.loops.schedule.strips import copied_in_strips, in_strips, transposed_in_strips
 from ocannl.passes.loops.schedule.sum_blocks import add_in_blocks
 from ocannl.passes.loops.schedule.sum_ranges import best_range, split_in_ranges
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
@@ -184,6 +184,7 @@ class Scheduler:
             schedule = in_strips(nest, schedule, self.target) or schedule
             schedule = in_panels(nest, schedule, self.target)
             schedule = copied_in_strips(nest, schedule, self.target)
+            schedule = transposed_in_strips(nest, schedule, self.target)
         parallel = self.parallel(nest, schedule, cycles, (key, best)) if is_shared else ()
         schedule = replace(schedule, parallel=parallel, tuned=choice is not None)
         if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:

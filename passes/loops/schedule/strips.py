@@ -24,6 +24,9 @@ FITS = 4 / 5
 PART, ROOM = 1 / 4, ((8, 1 / 2), (4, 3 / 4))
 # The panels that a copy writes at a time.
 PANELS = 8
+# The rows of a matrix of which a transposing copy reads a few columns after the other, whose lines and pages
+# stay near.
+TRANSPOSED_ROWS = 256
 
 
 def in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Schedule | None:
@@ -94,3 +97,22 @@ def copied_in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription
     order = tuple(loop for loop in schedule.order if loop not in (panel, lanes))
     strips = (panel, PANELS) if sizes[panel] > PANELS else None
     return replace(schedule, order=(*order, panel, lanes), strips=strips)
+
+
+def transposed_in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Schedule:
+    """The schedule of a copy of a large matrix that transposes squares: it goes through the columns of one
+    strip of rows after the other, so that a line that several squares read comes once, and few pages are read
+    at a time.
+    """
+    accesses = [op for op in nest.body.block.ops if isinstance(op, LoadOp | StoreOp)]
+    if schedule.rows is None or schedule.lanes is None or len(accesses) != 2 or nest.clashing:
+        return schedule
+    (source, copy), columns, rows = map(address_of, accesses), schedule.rows[0], schedule.lanes[0]
+    innermost = rows.rpartition("*")[2]
+    is_transposed = source.stride(columns.rpartition("*")[2]) == 1 == copy.stride(innermost)
+    if not is_transposed or touched(accesses[0], dict(nest.space.data)) <= target.l2_bytes:
+        return schedule
+    sizes = schedule.loops(nest.space.data)
+    loop, *inside = schedule.order[schedule.order.index(columns) + 1 :] or [rows]
+    size = max(TRANSPOSED_ROWS // math.prod(sizes[name] for name in inside), schedule.tile(loop))
+    return replace(schedule, strips=(loop, size)) if size < sizes[loop] else schedule

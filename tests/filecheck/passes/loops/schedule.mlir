@@ -351,10 +351,10 @@ loops.func @held {
 // What is too large for all caches is transposed in panels, so that two lines beside each other are read in turn.
 // What panels do not divide is not.
 // CHECK-LABEL: loops.func @from_memory
-// CHECK:         loops.nest "y" (i_panel = 128, i = 32, j = 2048) schedule <order = (i_panel, j, i), parallel = {{.*}}, rows = i : 16, lanes = j : 16> {
+// CHECK:         loops.nest "y" (i_panel = 128, i = 32, j = 2048) schedule <order = (i_panel, j, i), parallel = {{.*}}, rows = i : 16, lanes = j : 16, strips = j : 256> {
 // CHECK-NEXT:      %{{.*}} = loops.load %x[j, i + 32*i_panel]
 // CHECK-NEXT:      loops.store %{{.*}}, %y[i + 32*i_panel, j]
-// CHECK:         loops.nest "v" (i = 4080, j = 2048) schedule <order = (i, j), parallel = {{.*}}, rows = i : 16, lanes = j : 16> {
+// CHECK:         loops.nest "v" (i = 4080, j = 2048) schedule <order = (i, j), parallel = {{.*}}, rows = i : 16, lanes = j : 16, strips = j : 256> {
 loops.func @from_memory {
   %x = assign.node "x" on_device : memref<2048x4096xf32>
   %y = assign.node "y" on_device : memref<4096x2048xf32>

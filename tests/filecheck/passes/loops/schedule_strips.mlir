@@ -96,3 +96,38 @@ loops.func @wide {
     loops.store %sum, %y[i, j]
   }
 }
+
+// -----
+
+// A copy that transposes squares goes through all columns of 256 rows after the other.
+// CHECK-LABEL: loops.func @transposed
+// CHECK:         loops.nest "y" (i = 768, j = 2000) schedule <order = (i, j), parallel = ({{.*}}), rows = i : 8, lanes = j : 8, strips = j : 256> {
+// CHECK:         loops.nest "z" (i = 768, k = 50, j = 40) schedule <{{.*}}order = (i, k, j), {{.*}}rows = i : 8, lanes = j : 8, strips = k : 6> {
+loops.func @transposed {
+  %x = assign.node "x" on_device : memref<2000x768xf32>
+  %w = assign.node "w" on_device : memref<40x50x768xf32>
+  %y = assign.node "y" on_device : memref<768x2000xf32>
+  %z = assign.node "z" on_device : memref<768x50x40xf32>
+  loops.nest "y" (i = 768, j = 2000) {
+    %xv = loops.load %x[j, i]
+    loops.store %xv, %y[i, j]
+  }
+  loops.nest "z" (i = 768, k = 50, j = 40) {
+    %wv = loops.load %w[j, k, i]
+    loops.store %wv, %z[i, k, j]
+  }
+}
+
+// -----
+
+// Not where the second-level cache holds the matrix.
+// CHECK-LABEL: loops.func @transposed_near
+// CHECK-NOT:     strips
+loops.func @transposed_near {
+  %x = assign.node "x" on_device : memref<300x200xf32>
+  %y = assign.node "y" on_device : memref<200x300xf32>
+  loops.nest "y" (i = 200, j = 300) {
+    %xv = loops.load %x[j, i]
+    loops.store %xv, %y[i, j]
+  }
+}

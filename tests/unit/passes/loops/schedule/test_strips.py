@@ -128,3 +128,22 @@ def test_few_columns_that_lie_side_by_side_are_read_where_they_are():
 )
 def test_size_of_strips(rows: int, tile: int, bytes: int, expected: int | None):
     assert strip(rows, tile, bytes, TargetDescription(l2_bytes=2**20)) == expected
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(520, 130), (601, 203)])
+def test_transposed_copies(rows: int, columns: int):
+    text = f"""
+loops.func @copy {{
+  %x = assign.node "x" on_device : memref<{rows}x{columns}xf32>
+  %y = assign.node "y" on_device : memref<{columns}x{rows}xf32>
+  loops.nest "y" (i = {columns}, j = {rows}) {{
+    %v = loops.load %x[j, i]
+    loops.store %v, %y[i, j]
+  }}
+}}"""
+    target = replace(host(), l2_bytes=NEAR)
+    module = scheduled(text, target)
+    assert has_strips(module)
+    for threads in (1, 2):
+        arrays = run(module, threads, target)
+        np.testing.assert_array_equal(arrays["y"], arrays["x"].T)
