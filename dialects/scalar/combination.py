@@ -15,7 +15,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.index.linear import Linear, map_text, parse_optional_map
+from ocannl.dialects.index.linear import Linear, Map, map_text, parse_optional_map
 from ocannl.dialects.ir.op_helpers import parse_defined_operand, parse_optional_defined_operand
 from ocannl.dialects.records import dataclass
 from ocannl.dialects.scalar import SCALAR_OPS
@@ -172,18 +172,34 @@ def _reads(term: Term) -> Iterator[int]:
 
 
 def print_combination(
-    printer: Printer,
-    term: Term,
-    operands: Sequence[SSAValue],
-    maps: Sequence[tuple[Linear, ...]],
-    bare: bool = False,
+    printer: Printer, term: Term, operands: Sequence[SSAValue], maps: Sequence[tuple[Linear, ...]]
 ) -> None:
-    """`mul(%w[o, i], %x[b, i])`; `bare` leaves the index maps out."""
+    """`mul(%w[o, i], %x[b, i])`; or `mul(@a0, @a1) of (%x[i], %x[i])` for operands that are equal reads: read
+    back, they would be one.
+    """
+    texts = [*map(map_text, maps)]
+    if len(set(zip(operands, texts, strict=True))) == len(operands):
+        _print_reads(printer, term, operands, texts)
+    else:
+        _print_numbered(printer, term, operands, texts)
+
+
+def print_as_built(printer: Printer, term: Term, operands: Sequence[SSAValue]) -> None:
+    """`mul(%w, %x)`; or `sub(@a0, mul(@a1, @a0)) of (%x, %y)`, where an operand is read several times: read
+    back, each name of a value is an operand.
+    """
+    texts = [""] * len(operands)
+    if [*_reads(term)] == [*range(len(operands))]:
+        _print_reads(printer, term, operands, texts)
+    else:
+        _print_numbered(printer, term, operands, texts)
+
+
+def _print_reads(printer: Printer, term: Term, operands: Sequence[SSAValue], maps: Sequence[str]) -> None:
     match term:
         case Arg(index):
             printer.print_ssa_value(operands[index])
-            if not bare:
-                printer.print_string(map_text(maps[index]))
+            printer.print_string(maps[index])
         case Const(value):
             printer.print_string(number_text(value))
         case App(op, args):
@@ -191,29 +207,36 @@ def print_combination(
             before = f"{op}("
             for arg in args:
                 printer.print_string(before)
-                print_combination(printer, arg, operands, maps, bare)
+                _print_reads(printer, arg, operands, maps)
                 before = ", "
             printer.print_string(")" if args else f"{op}()")
 
 
-def print_as_built(printer: Printer, term: Term, operands: Sequence[SSAValue]) -> None:
-    """`mul(%w, %x)`; or `sub(@a0, mul(@a1, @a0)) of (%x, %x)`, where a value stands for several operands and
-    names of values alone would not say which of them is read.
-    """
-    if len(set(operands)) == len(operands) or [*_reads(term)] == [*range(len(operands))]:
-        print_combination(printer, term, operands, (), bare=True)
-        return
+def _print_numbered(printer: Printer, term: Term, operands: Sequence[SSAValue], maps: Sequence[str]) -> None:
     _print_closed_term(printer, term)
-    printer.print_string(" of ")
-    with printer.in_parens():
-        printer.print_list(operands, printer.print_ssa_value)
+    before = " of ("
+    for operand, text in zip(operands, maps, strict=True):
+        printer.print_string(before)
+        printer.print_ssa_value(operand)
+        printer.print_string(text)
+        before = ", "
+    printer.print_string(")")
 
 
 def parse_combination(parser: Parser, merge: bool = True) -> Combination:
     """Reads what `print_combination` and `print_as_built` write; operands are values that are defined before.
 
-    Equal reads are one argument when `merge` is set; as built, every operand stands for a slot of a spec.
+    Equal reads, at index maps, are one argument when `merge` is set; as built, every operand stands for a
+    slot of a spec, and has no map.
     """
+
+    def indices() -> Map:
+        pos = parser.pos
+        found = parse_optional_map(parser)
+        if found is not None and not merge:
+            parser.raise_error("an operand has an index map where the result has one", pos, parser.pos)
+        return found or ()
+
     numbered = set[int]()
     reads: dict[tuple[SSAValue, tuple[Linear, ...], int], int] = {}
 
@@ -224,7 +247,7 @@ def parse_combination(parser: Parser, merge: bool = True) -> Combination:
             return Arg(number)
         if operand is None:
             return _parse_application(parser, argument)
-        key = (operand, parse_optional_map(parser) or (), 0 if merge else len(reads))
+        key = (operand, indices(), 0 if merge else len(reads))
         return Arg(reads.setdefault(key, len(reads)))
 
     pos = parser.pos
@@ -232,9 +255,9 @@ def parse_combination(parser: Parser, merge: bool = True) -> Combination:
     if not numbered:
         return Combination(term, tuple(v for v, _, _ in reads), tuple(m for _, m, _ in reads))
     parser.parse_keyword("of")
-    operands = parser.parse_comma_separated_list(
-        parser.Delimiter.PAREN, lambda: parse_defined_operand(parser)
+    listed = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: (parse_defined_operand(parser), indices())
     )
-    if merge or reads or max(numbered) >= len(operands):
-        parser.raise_error(f"arguments @a0, @a1, ... are those of {len(operands)} operands", pos, parser.pos)
-    return Combination(term, tuple(operands), ())
+    if reads or max(numbered) >= len(listed):
+        parser.raise_error(f"arguments @a0, @a1, ... are those of {len(listed)} operands", pos, parser.pos)
+    return Combination(term, tuple(v for v, _ in listed), tuple(m for _, m in listed))

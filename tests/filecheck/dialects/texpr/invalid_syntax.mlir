@@ -344,3 +344,14 @@ texpr.routine @counts_by_a_carry {
     texpr.yield carry (%c)
   } : !texpr.tensor<f32>
 }
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<5, f32>
+  %y = texpr.apply = relu(%x[i]) logic "." : !texpr.tensor<5, f32>
+}
+
+// CHECK: %y = texpr.apply = relu(%x[i]) logic "." : !texpr.tensor<5, f32>
+// CHECK-NEXT: ^^^
+// CHECK-NEXT: an operand has an index map where the result has one

@@ -110,7 +110,7 @@ texpr.routine @fixed {
 // CHECK-LABEL: texpr.routine @accumulation {
 // CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, 5, f32>
 // CHECK-NEXT:    %permuted = texpr.apply [b, a] = %x[a, b] over (b = 5, a = 4) : !texpr.tensor<5, 4, f32>
-// CHECK-NEXT:    %product = texpr.apply [b, a] = mul(%x[a, b], %x[a, b]) over (b = 5, a = 4) : !texpr.tensor<5, 4, f32>
+// CHECK-NEXT:    %product = texpr.apply [b, a] = mul(@a0, @a1) of (%x[a, b], %x[a, b]) over (b = 5, a = 4) : !texpr.tensor<5, 4, f32>
 // CHECK-NEXT:    %reduced = texpr.apply [a] max= %x[a, b] over (a = 4, b = 5) : !texpr.tensor<4, f32>
 // CHECK-NEXT:    %repeated = texpr.apply [c, a, b] = %x[a, b] over (c = 2, a = 4, b = 5) : !texpr.tensor<2, 4, 5, f32>
 // CHECK-NEXT:    %partly = texpr.apply [a, b, 0] add= %x[a, b] over (a = 4, b = 5) : !texpr.tensor<4, 5, 2, f32>

@@ -393,7 +393,7 @@ class TestNames:
         ctx = oc.Context.cpu()
         train.forward_once(ctx, y)
         np.testing.assert_array_equal(ctx[y], [4, 4])
-        ctx.compile(train.grad_update(y), name=f"routine of {name}")()
+        ctx.compile(train.grad_update(y.sum()), name=f"routine of {name}")()
 
 
 class TestTheArrayOfAValue:

@@ -7,6 +7,7 @@ import pytest
 from support.opt_tool import PASSES, STAGES, Opt, check_report, moons, passes_after
 
 import ocannl as oc
+from ocannl import train
 
 
 class TestStages:
@@ -25,6 +26,20 @@ class TestStages:
         done = opt(moons(stage), *(["-p", ",".join(rest)] if rest else []))
         assert (done.code, done.err) == (0, "")
         assert done.out == moons("loops")
+
+    @pytest.mark.parametrize("stage", ["texpr", "infer-projections", "mask-padding"])
+    def test_derivatives_of_operands_that_are_equal(self, stage: str, opt: Opt):
+        """A square has two operands, each with a derivative; a function of points reads one twice."""
+
+        @oc.pointwise
+        def cubed(v: oc.Tensor) -> oc.Tensor:
+            return v * v * v
+
+        w, x = oc.param("w", output=3), oc.data(np.ones((4, 2), np.float32), label="x")
+        y = w @ x
+        code = train.grad_update(oc.sum(y * y + cubed(y)))
+        rest = PASSES[PASSES.index(stage) + 1 if stage in PASSES else 0 : PASSES.index("differentiate") + 1]
+        assert opt(code.ir(stage), "-p", ",".join(rest)).out == code.ir("differentiate")
 
     @pytest.mark.exhaustive
     @pytest.mark.sampled(7)
