@@ -18,7 +18,7 @@ from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import all_steps, node_mode, used_nodes
 from ocannl.passes.analysis.targets.target import TargetDescription
 
-# The most nests between the first and the last of a chain that stay out of it, and the most in a chain.
+# The most nests that a chain passes over, which stay behind it, and the most in a chain.
 PASSED_OVER, LONGEST_CHAIN = 8, 32
 
 
@@ -63,8 +63,7 @@ class Grouper(ABC):
         chain = NestChain.of(views[0])
         growth = Growth(chain, max(0.0, self.saved(chain)))
         for at, view in enumerate(views[1:], 1):
-            others = len(growth.before) + len(growth.after)
-            if others > PASSED_OVER or len(growth.chain.members) == LONGEST_CHAIN:
+            if len(growth.after) > PASSED_OVER or len(growth.chain.members) == LONGEST_CHAIN:
                 growth.after += views[at:]
                 break
             joined = growth.chain.join(view) if self.may_join(view) else None

@@ -373,6 +373,14 @@ def test_each_row_is_accumulated_at_once():
     assert "memref<1x125x8xf32>" in group
 
 
+def test_blocks_of_many_rows_are_in_memory_for_one_row_only():
+    """Between the first nest and the last are as many that join the group only all together."""
+    sums = oc.cumsum(oc.data(np.ones((4096, 1024), np.float32)), 1)
+    text = sums.forward.ir("tile-and-fuse", target="x86-64-v3")
+    _, group = text.split("loops.group")
+    assert "memref<1x64x16xf32>" in group
+
+
 @pytest.mark.exhaustive
 def test_the_additions_of_running_sums_grow_with_their_number_alone():
     counts: list[float] = []
