@@ -148,9 +148,9 @@ class Session:
     def _differentiate(self, out: Tensor, seed: Tensor | None) -> None:
         with self._mode():
             leaves = list(self._used)
-            self._backward = out, seed
             found = vjp(out, leaves, seed)
             self._gradients = {leaf: self.value(g) for leaf, g in zip(leaves, found, strict=True)}
+            self._backward = out, seed
 
     def grad(self, tensor: Tensor) -> Array:
         """The gradient of the last `backward` with respect to a leaf, or to an expression if nothing was
@@ -195,7 +195,7 @@ class Session:
     def _step(self, kind: str, rule: Callable[..., Code], **options: float) -> None:
         if self._backward is None:
             raise OcannlError("there are no gradients yet: s.backward(loss) computes them")
-        for leaf in list(self._used):
+        for leaf, gradient in self._gradients.items():
             if leaf not in self._trained:
                 continue
             key = kind, leaf
@@ -206,7 +206,7 @@ class Session:
                 step = _bound(rule, leaf, state, count)
                 self._steps[key] = function(step, ctx=self.context, axes=axes, name=kind)
             numbers = {name: np.asarray(value, leaf.dtype) for name, value in options.items()}
-            self._steps[key](np.asarray(self._gradients[leaf]), **numbers)
+            self._steps[key](np.asarray(gradient), **numbers)
 
     def reset(self) -> None:
         """Forgets what was used and its gradients; parameters and moments stay."""

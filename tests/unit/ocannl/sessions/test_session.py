@@ -309,3 +309,19 @@ def test_settings_are_checked():
         oc.Session("lazy")
     with pytest.raises(oc.ArgumentError, match="there is no matmul precision 'low'"):
         oc.Session(matmul_precision="low")
+
+
+@pytest.mark.parametrize("backend", ["eager", "compiled"])
+def test_a_step_is_of_the_gradients_that_there_are(backend: str):
+    """Parameters that were used since `backward` have none, nor has any after one that failed."""
+    s = oc.Session(backend)
+    p, q = s.param([1.0, 2.0]), s.param([3.0])
+    with pytest.raises(oc.OcannlError, match="of one number"):
+        s.backward(s.use(p))
+    with pytest.raises(oc.OcannlError, match="no gradients yet"):
+        s.sgd_step(0.5)
+    s.backward(s.sum(s.mul(s.use(p), s.use(p))))
+    s.use(q)
+    s.sgd_step(0.25)
+    np.testing.assert_array_equal(s.value(p), [0.5, 1.0])
+    np.testing.assert_array_equal(s.value(q), [3.0])
