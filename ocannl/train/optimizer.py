@@ -79,7 +79,8 @@ class Optimizer(NamesApart):
         """Those of the steps of some parameters, and of all steps for the empty set."""
         self._together = WeakKeyDictionary[Operation, frozenset[oc.Tensor]]()
         """The parameters that code trains, while that lives, by its last statement."""
-        self._averages: dict[oc.Tensor, oc.Tensor] = {}
+        self._averages: dict[oc.Tensor, tuple[oc.Tensor, oc.Tensor]] = {}
+        """The average of each parameter, and the count of the steps that are in it."""
         self._again: dict[Hashable, tuple[Any, oc.Code]] = {}
         """The code of steps that eager mode has run, with the settings that it was made with."""
         self._changing = ChangingRates(self._scope)
@@ -230,7 +231,8 @@ class Optimizer(NamesApart):
         is_first = oc.eq(turn, 0)
         for name, gradient in gradients.items():
             sums[name][...] = oc.where(is_first, 0.0, sums[name]) + gradient
-        is_last = oc.eq(turn, self.accumulate - 1)
+        # It may be later than the last one, where there were more of them before.
+        is_last = turn >= self.accumulate - 1
         only_if(is_last, lambda: self._update(trained, options, sums))
         turn[...] = oc.where(is_last, 0, turn + 1)
 
@@ -250,12 +252,15 @@ class Optimizer(NamesApart):
         for name, p in trained.items():
             rate = once(_rate, counts, options[name].pop("lr"))
             self._rule(self._update_step(p, scaled[name], rate, counts.of, once), **options[name])
-        if self.ema is not None or self.swa is not None:
-            self._averages |= {p: self._memory(p, "average") for p in trained.values()}
         if self.ema is not None:
-            averages.moving(self._averages, trained.values(), counts, self.ema)
+            self._average(trained, partial(averages.moving, counts=counts, kept=self.ema))
         elif self.swa is not None:
-            averages.even(self._averages, trained.values(), counts, self.swa)
+            self._average(trained, partial(averages.even, counts=counts, when=self.swa))
+
+    def _average(self, trained: Mapping[str, oc.Tensor], emit: Callable[[averages.Averages], Any]) -> None:
+        own = {p: self._memory(p, "average") for p in trained.values()}
+        begun = emit(own)
+        self._averages |= {p: (average, begun[p]) for p, average in own.items()}
 
     def _counts(self, trained: Mapping[str, oc.Tensor]) -> StepCounts:
         def number(p: oc.Tensor, name: str) -> oc.Tensor:
@@ -363,10 +368,13 @@ class Optimizer(NamesApart):
         ctx = oc.default_context() if ctx is None else ctx
         if not self._averages:
             raise oc.ArgumentError(f"{self.name} keeps no averages: give it an ema= or swa=, and a step")
-        before = {p: np.array(ctx[p]) for p in self._averages}
-        for p, average in self._averages.items():
-            ctx[p] = ctx[average]
+        # A parameter of which no step is in the average is its own.
+        begun = [(p, average) for p, (average, count) in self._averages.items() if _is_counted(ctx, count)]
+        values = {p: np.array(ctx[average]) for p, average in begun}
+        before = {p: np.array(ctx[p]) for p in values}
         try:
+            for p, value in values.items():
+                ctx[p] = value
             yield
         finally:
             for p, value in before.items():
@@ -397,6 +405,10 @@ def _plain(value: Any) -> Any:
 def _plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: _plain(value) for name, value in options.items()}
     return {name: as_rate(value) if name == "lr" else value for name, value in plain.items()}
+
+
+def _is_counted(ctx: oc.Context, count: oc.Tensor) -> bool:
+    return count in ctx and bool(ctx[count])
 
 
 def _has_value(memory: oc.Tensor) -> bool:

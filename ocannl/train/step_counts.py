@@ -59,6 +59,10 @@ class StepCounts:
             self._own[p] = as_number(count)
         return self._own[p]
 
+    def memory_of(self, p: oc.Tensor) -> oc.Tensor:
+        """The memory that counts the steps of a parameter."""
+        return self._own_counter(p, "step") if self._count_each else self._steps
+
     @cached_property
     def _number(self) -> oc.Tensor:
         return as_number(self.together())

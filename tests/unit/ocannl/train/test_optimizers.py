@@ -6,6 +6,8 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -216,6 +218,22 @@ def test_accumulated_steps_are_one():
         np.testing.assert_allclose(many.ctx[many.w], one.ctx[one.w], rtol=1e-14)
         assert np.abs(one.ctx[one.w] - wanted["l.w"]).max() > 1e-3
     np.testing.assert_array_equal(one.ctx[one.w], wanted["l.w"])
+
+
+def test_fewer_steps_may_be_one_than_have_been_added_up(tmp_path: Path):
+    """A run that goes on with another `accumulate` updates as soon as it has enough gradients, and again."""
+    first, second = Model(), Model()
+    many, few = train.sgd(0.1, accumulate=4), train.sgd(0.1, accumulate=2)
+    first.train(many.step(first.loss), 3)
+    first.ctx.save(tmp_path / "state.npz", [first.loss, many])
+    step = second.ctx.compile(few.step(second.loss))
+    second.ctx.load(tmp_path / "state.npz", [second.loss, few])
+    values = [START["l.w"]]
+    for _ in range(5):
+        step()
+        values.append(np.array(second.ctx[second.w]))
+    changes = [bool((now != then).any()) for then, now in pairwise(values)]
+    assert changes == [True, False, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,37 @@ def test_each_parameter_counts_what_its_even_average_has(whole_first: bool):
         close({"l.w": np.array(model.ctx[model.w]), "l.b": np.array(model.ctx[model.b])}, wanted, 1e-12)
 
 
+def test_parameters_that_no_step_has_trained_are_their_own_averages():
+    """Nothing is left exchanged where some of the averages have no value yet."""
+    model, optimizer = Model(), train.sgd(0.1, count_each=True, ema=0.5)
+    weights, head = (model.ctx.compile(optimizer.step(model.loss, [p])) for p in (model.w, model.b))
+    values = list[Any]()
+    for _ in range(2):
+        weights()
+        values.append(np.array(model.ctx[model.w]))
+    wanted = {"l.w": (values[0] + values[1]) / 2, "l.b": START["l.b"]}
+    with optimizer.averaged(model.ctx):
+        close({"l.w": np.array(model.ctx[model.w]), "l.b": np.array(model.ctx[model.b])}, wanted, 1e-12)
+    np.testing.assert_array_equal(model.ctx[model.w], values[1])
+    head()
+    with optimizer.averaged(model.ctx):
+        assert (model.ctx[model.b] != START["l.b"]).all()
+
+
+@pytest.mark.parametrize("common", [{"ema": 0.5}, {"swa": 0}, {"swa": 0, "count_each": True}], ids=str)
+def test_gradients_that_add_up_are_in_no_average_yet(common: Any):
+    model, optimizer = Model(), train.sgd(0.1, accumulate=2, **common)
+    step = model.ctx.compile(optimizer.step(model.loss))
+    step()
+    with optimizer.averaged(model.ctx):
+        np.testing.assert_array_equal(model.ctx[model.w], START["l.w"])
+    step()
+    trained = np.array(model.ctx[model.w])
+    assert np.abs(trained - START["l.w"]).max() > 0
+    with optimizer.averaged(model.ctx):
+        np.testing.assert_array_equal(model.ctx[model.w], trained)
+
+
 def test_gradients_that_add_up_are_of_the_same_parameters():
     model, optimizer = Model(), train.sgd(0.1, accumulate=2, count_each=True)
     code = optimizer.step(model.loss)
