@@ -1,8 +1,11 @@
-"""Blocks of keys that a causal mask hides from all rows of a block."""
+"""Blocks of keys that a causal mask hides from all rows of a block, and sums to which they add nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import SSAValue
 
@@ -10,7 +13,7 @@ from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.loops import IndexOp, LoadOp, ReduceOp
 from ocannl.passes.loops.online_softmax.blocks import BlockSpace
-from ocannl.passes.loops.online_softmax.recognize import Softmax, is_constant
+from ocannl.passes.loops.online_softmax.recognize import Softmax, is_constant, is_zero
 from ocannl.passes.loops.online_softmax.score_nests import ScoreNest, variable
 
 # A score that counts as minus infinity, beside which no other one matters.
@@ -46,6 +49,41 @@ def visible_blocks(softmax: Softmax, space: BlockSpace) -> Bound | None:
     assert lowest is not None
     shift = max(0, -lowest[0])
     return Bound(of_block + Linear((), shift), 1 + shift)
+
+
+def needed_blocks(softmax: Softmax, space: BlockSpace, sums: Iterable[ScoreNest]) -> Bound | None:
+    """The blocks that add anything to some sums; None if that may be all of them."""
+    return space.visible if all(leaves_hidden_out(softmax, member) for member in sums) else None
+
+
+def leaves_hidden_out(softmax: Softmax, member: ScoreNest) -> bool:
+    """Whether a nest gives the same without the scores that a mask hides."""
+    if member is softmax.maximum:
+        return True
+    (reduction,) = member.reductions
+    return reduction.accum.data == "add" and vanishes(softmax, member, reduction.yielded)
+
+
+def vanishes(softmax: Softmax, member: ScoreNest, value: SSAValue) -> bool:
+    """Whether a value is 0 where the exponential of its score is."""
+    member, value = stored_value(softmax, member, value)
+    op = value.owner
+    if op is softmax.exponential.links[-1] or is_zero(value):
+        return True
+    match op:
+        case arith.MulfOp():
+            return any(vanishes(softmax, member, operand) for operand in op.operands)
+        case arith.AddfOp() | arith.SubfOp():
+            return all(vanishes(softmax, member, operand) for operand in op.operands)
+        case arith.DivfOp() | arith.NegfOp():
+            return vanishes(softmax, member, op.operands[0])
+        case math_dialect.FmaOp():
+            factors = (vanishes(softmax, member, factor) for factor in (op.a, op.b))
+            return vanishes(softmax, member, op.c) and any(factors)
+        case arith.SelectOp():
+            return all(vanishes(softmax, member, chosen) for chosen in (op.lhs, op.rhs))
+        case _:
+            return False
 
 
 def stored_value(softmax: Softmax, member: ScoreNest, value: SSAValue) -> tuple[ScoreNest, SSAValue]:

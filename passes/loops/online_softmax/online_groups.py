@@ -20,6 +20,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.scalar.accumulation import builder_for
 from ocannl.passes.analysis.names import Names, joined_label, labels_of
 from ocannl.passes.loops.online_softmax.blocks import BlockSpace, CopiedNest, node_inside
+from ocannl.passes.loops.online_softmax.hidden_blocks import needed_blocks
 from ocannl.passes.loops.online_softmax.recognize import Exponential, Softmax, load_of
 from ocannl.passes.loops.online_softmax.score_nests import Kind, ScoreNest, variable
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
@@ -39,8 +40,9 @@ class GroupBuilder:
         self.points = needed_points(softmax, sums)
         first, last = (*self.points, *sums)[0].nest, sums[-1].nest
         self.group = GroupOp(joined_label(first, last), space.space, Region(Block()))
-        if space.visible is not None:
-            self.group.properties["where"] = BoundsAttr((space.visible,))
+        needed = needed_blocks(softmax, space, sums)
+        if needed is not None:
+            self.group.properties["where"] = BoundsAttr((needed,))
         self.group.location = union(*(member.nest.location for member in (*self.points, *sums)))
         self.inside: dict[SSAValue, NodeOp] = {}
         """The nodes in the group that stand for scores."""

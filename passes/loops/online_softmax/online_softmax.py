@@ -255,9 +255,9 @@ class OnlineSoftmaxPass(TargetOptions, ModulePass):
     "Online normalizer calculation for softmax", 2018); divisions by a sum of the row come at the end. Other
     sums over the same scores, such as those of the backward pass, are groups that compute these again.
 
-    Blocks that a causal mask hides are left out. Nothing is done where there are none, and the scores of a
-    block of rows stay in the second-level cache anyway; or where lengths have no divisors that are good for
-    blocks.
+    Blocks that a causal mask hides are left out of sums that are 0 there, as those of weights are. Nothing is
+    done where there are none, and the scores of a block of rows stay in the second-level cache anyway; or
+    where lengths have no divisors that are good for blocks.
 
     Attributes:
         kernels: the groups are for a GPU, where each becomes a kernel, with blocks for its shared memory.

@@ -117,13 +117,15 @@ def touching(order: StepOrder, scores: SSAValue) -> tuple[dict[SSAValue, None], 
 
 
 def score_nest(nest: NestOp, wide: Iterable[SSAValue]) -> ScoreNest | None:
-    """None for a nest that has a schedule, or touches scores at several places."""
+    """None for a nest that has a schedule, or touches scores at several places or on a diagonal."""
     own = set(wide)
     found = [op for op in accesses(nest) if op.node in own]
     maps = {op.indices.data for op in found}
     if len(maps) != 1 or any(op.positions for op in found) or nest.schedule is not None or nest.clashing:
         return None
-    return ScoreNest(nest, maps.pop(), variable_sizes(nest), own)
+    (at,) = maps
+    names = [name for index in at for name in index.names]
+    return ScoreNest(nest, at, variable_sizes(nest), own) if len(set(names)) == len(names) else None
 
 
 def choose_axes(nests: ScoreNests) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -126,6 +127,33 @@ def test_keys_that_no_row_of_a_block_sees_are_left_out():
     ] * 2
     for other in ("plain", "masked"):
         assert not any(group.bounds for group in groups(text_before(step_of(CASES[other][0]))))
+
+
+OTHER_SUMS: dict[str, Callable[[oc.Tensor, oc.Tensor], oc.Tensor]] = {
+    "scores of a row": lambda scores, weights: oc.einsum("... s | t -> h => ... s | h", scores),
+    "scores of a key": lambda scores, weights: oc.einsum("... s | t -> h => ... t | h", scores),
+    "of a row with a number": lambda scores, weights: oc.einsum("... s | t -> h => ... s | h", weights + 1),
+    "the least weight": lambda scores, weights: oc.einmin("... s | t -> h => ... s | h", weights),
+    "a diagonal": lambda scores, weights: oc.einsum("... s | s -> h => ... | h", weights),
+}
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize("other", OTHER_SUMS)
+def test_what_a_mask_hides_counts_in_other_sums(other: str, kernels: bool):
+    """Blocks of keys that a mask hides are left out of sums of weights alone."""
+    q, k, v = (leaf(label, numbers(BATCH, KEYS, 1, FEATURES, seed=s)) for s, label in enumerate("qkv", 1))
+    scores = oc.einsum("... s|hd; ... t|hd => ... s|t->h", q, k)
+    weights = nn.softmax(spec="... | ... t -> ...")(oc.where(nn.causal_mask(), scores, -1e9))
+    y = oc.einsum("... s|t->h; ... t|hd => ... s|hd", weights, v).named("y")
+    z = OTHER_SUMS[other](scores, weights).named("z")
+    text = text_before(oc.forward(y) + oc.forward(z))
+    before, after = functions(parse_module(text))[0], applied(text, kernels)
+    expected = random_arrays(before)
+    found = {label: array.copy() for label, array in expected.items()}
+    run_func(before, expected)
+    run_func(after, found)
+    compare(found, expected, 1e-5)
 
 
 @pytest.mark.sampled(3)
