@@ -98,21 +98,24 @@ def windows_of(nest: NestOp, boxes: Mapping[SSAValue, Box]) -> tuple[ReduceOp, L
 
 
 def borders_of(nest: NestOp, reduction: ReduceOp, load: LoadOp, box: Box) -> Iterator[Border]:
-    """The loops over positions at whose ends windows reach out of a box, and that a schedule lets split."""
+    """The loops over positions at whose ends windows reach out of a box, and that a schedule lets split: each
+    loop once, also where it moves windows along several axes.
+    """
     assert nest.schedule is not None
     schedule, own, summed = nest.schedule.data, dict(nest.space.data), dict(reduction.space.data)
     tiles = {name for tile in schedule.tiles for name in tile[0].split("*")}
     inner = {name for names in schedule.merged for name in names[1:]}
-    merged = {name for names in schedule.merged for name in names}
+    merged, taken = {name for names in schedule.merged for name in names}, set[str]()
     for index, inside in zip(load.indices.data, box, strict=True):
         names = sorted(index.names, key=lambda name: name in summed)
         if len(names) != 2 or names[0] not in own or names[1] not in summed:
             continue
         position, offset = names
-        if position in tiles | merged or offset in tiles | inner:
+        if position in tiles | merged | taken or offset in tiles | inner | taken:
             continue
         pieces = tuple(pieces_of(index, position, own[position], offset, summed[offset], inside))
         if all(piece.summed for piece in pieces):
+            taken |= {position, offset}
             yield Border(position, offset, pieces)
 
 

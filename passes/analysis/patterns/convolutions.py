@@ -114,7 +114,7 @@ def as_convolution(
 
 def find_windows(image: LoadOp, positions: Iterable[str], offsets: Iterable[str]) -> tuple[Window, ...]:
     """The pairs of a position and an offset by equal steps of which an image is read, in the order of its
-    axes.
+    axes; none where one is in several pairs.
     """
     found = list[tuple[int, Window]]()
     for position in positions:
@@ -124,6 +124,9 @@ def find_windows(image: LoadOp, positions: Iterable[str], offsets: Iterable[str]
             if others in (steps, [-step for step in steps]):
                 axis = next(axis for axis, step in enumerate(steps) if step)
                 found.append((axis, Window(position, offset, others != steps)))
+    names = {name for _, window in found for name in (window.position, window.offset)}
+    if len(names) < 2 * len(found):
+        return ()
     return tuple(window for _, window in sorted(found, key=lambda entry: entry[0]))
 
 

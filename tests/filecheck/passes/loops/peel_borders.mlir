@@ -107,3 +107,40 @@ loops.func @small {
     loops.store %s, %y[b, h, o]
   }
 }
+
+// -----
+
+// Windows that move along both axes with one position are cut at one of them.
+// CHECK-LABEL: loops.func @diagonal
+// CHECK:       loops.nest "y" (b = 32, h = 7, o = 64)
+// CHECK-NEXT:    loops.reduce add (i = 3, j = 3, c = 64)
+// CHECK-NEXT:      loops.load %p[b, 2*h + i + 2, 2*h + j + 2, c]
+// CHECK:       loops.nest "y border" (b = 32, h = 1, o = 64)
+// CHECK-NEXT:    loops.reduce add (i = 2, j = 3, c = 64)
+// CHECK-NEXT:      loops.load %p[b, 2*h + i + 1, 2*h + j, c]
+// CHECK-NEXT:      loops.load %k[o, i + 1, j, c]
+// CHECK:         loops.store %{{.*}}, %y[b, h, o]
+// CHECK-NOT:   loops.nest
+loops.func @diagonal {
+  %x = assign.node "x" constant because "data" : memref<32x16x16x64xf32>
+  %k = assign.node "k" on_device because "parameter" : memref<64x3x3x64xf32>
+  %p = assign.node "p" local because "intermediate value" : memref<32x17x17x64xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<32x8x64xf32>
+  loops.nest "p reset" (b = 32, h = 17, w = 17, c = 64) {
+    %0 = arith.constant 0.0 : f32
+    loops.store %0, %p[b, h, w, c]
+  }
+  loops.nest "p" (b = 32, h = 16, w = 16, c = 64) {
+    %1 = loops.load %x[b, h, w, c]
+    loops.store %1, %p[b, h + 1, w + 1, c]
+  }
+  loops.nest "y" (b = 32, h = 8, o = 64) schedule <order = (h, o, b), rows = b : 8, lanes = o : 32> {
+    %s = loops.reduce add (i = 3, j = 3, c = 64) : f32 {
+      %d = loops.load %p[b, 2*h + i, 2*h + j, c]
+      %g = loops.load %k[o, i, j, c]
+      %m = arith.mulf %d, %g : f32
+      loops.yield %m
+    }
+    loops.store %s, %y[b, h, o]
+  }
+}

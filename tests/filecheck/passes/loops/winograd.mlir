@@ -179,3 +179,22 @@ loops.func @precise {
 
 // CHECK-LABEL: loops.func @precise {
 // CHECK:         loops.nest "y" (b = 32, h = 32, w = 32, o = 64) {
+
+// Two offsets from one position are no windows along two axes.
+loops.func @one_position {
+  %x = assign.node "x" on_device because "data" : memref<32x68x64xf32>
+  %w = assign.node "w" on_device because "parameter" : memref<64x3x3x64xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<32x64x64xf32>
+  loops.nest "y" (b = 32, h = 64, o = 64) {
+    %s = loops.reduce add (i = 3, j = 3, c = 64) : f32 {
+      %d = loops.load %x[b, h + i + j, c]
+      %g = loops.load %w[o, i, j, c]
+      %p = arith.mulf %d, %g : f32
+      loops.yield %p
+    }
+    loops.store %s, %y[b, h, o]
+  }
+}
+
+// CHECK-LABEL: loops.func @one_position {
+// CHECK:         loops.nest "y" (b = 32, h = 64, o = 64) {
