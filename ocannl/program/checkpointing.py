@@ -15,6 +15,7 @@ from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import built, form_of, leaves_of
 from ocannl.program.derivatives import copy
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.module.needed import needed_for
 from ocannl.program.tensor import Expression, Tensor, as_tensor
 from ocannl.program.values import Value, now, value_of
@@ -81,7 +82,8 @@ def _recomputed(result: Any, second: Any) -> Any:
         return result
     value, again = result.tensor().ir_value, as_tensor(second).ir_value
     adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
-    return Tensor(graph.add(CustomOp(value, adjoint, [again], [adjoint], _like(value)), "checkpoint"))
+    made = graph.add(CustomOp(value, adjoint, [again], [adjoint], _like(value)), "checkpoint")
+    return Tensor(keep_all_axes(made, value))
 
 
 def _like(value: Value) -> TensorType:

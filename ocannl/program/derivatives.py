@@ -17,7 +17,7 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.numbers import is_number, is_truth, number
 from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.eager.setting import is_eager
-from ocannl.program.indexing.new_axes import keep_new_axes
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value
 
@@ -74,7 +74,8 @@ def vjp(y: TensorLike, xs: Tensors, cotangent: TensorLike | None = None) -> Any:
 
     def one(x: TensorLike) -> Tensor:
         wrt = as_tensor(x).ir_value
-        return Tensor(_again(("vjp", value, wrt, weights), lambda: VjpOp(value, wrt, weights, _like(wrt))))
+        found = _again(("vjp", value, wrt, weights), lambda: VjpOp(value, wrt, weights, _like(wrt)))
+        return Tensor(keep_all_axes(found, wrt))
 
     return _in_form_of(xs, {key: one(x) for key, x in _several(xs).items()})
 
@@ -112,7 +113,8 @@ def jvp(y: Tensors, xs: Tensors, tangents: Tensors) -> Any:
 
     def one(y: TensorLike) -> Tensor:
         value = as_tensor(y).ir_value
-        return Tensor(_again(("jvp", value, *wrt, *by), lambda: JvpOp(value, wrt, by, _like(value))))
+        found = _again(("jvp", value, *wrt, *by), lambda: JvpOp(value, wrt, by, _like(value)))
+        return Tensor(keep_all_axes(found, value))
 
     return _in_form_of(y, {key: one(each) for key, each in _several(y).items()})
 
@@ -135,7 +137,8 @@ def custom_gradient(function: Callable[..., tuple[TensorLike, Pullback]]) -> Cal
         adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
         reached = _reached(pullback(Tensor(adjoint)), xs)
         wrt, by = [x for x, _ in reached], [pulled for _, pulled in reached]
-        return Tensor(graph.add(CustomOp(value, adjoint, wrt, by, _like(value)), function.__name__))
+        result = graph.add(CustomOp(value, adjoint, wrt, by, _like(value)), function.__name__)
+        return Tensor(keep_all_axes(result, value))
 
     return operation
 
@@ -178,4 +181,4 @@ def copy(x: TensorLike, *, stop: bool = False, again: bool = False, label: str |
     if again:
         assert isinstance(copied.op, texpr.ApplyOp)
         copied.op.again = UnitAttr()
-    return Tensor(keep_new_axes(copied, [value]))
+    return Tensor(keep_all_axes(copied, value))

@@ -10,6 +10,7 @@ from ocannl.program.arguments.numbers import is_number, number
 from ocannl.program.expressions import number_in, pointwise, positions, spec_apply
 from ocannl.program.indexing.ids_together import broadcast_slot
 from ocannl.program.indexing.indexed_axes import Indexing, one_of
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
@@ -52,7 +53,7 @@ class AlongIds:
         """The elements at the ids."""
         spec = f"{self.slot}; {self.ids_slot} => {self.chosen}"
         indexing = Indexing(spec, [self.ids], self.axis, self.out_of_range, {}, scatters=False)
-        return Tensor(indexing.apply(self.value, "add", "gather"))
+        return Tensor(keep_all_axes(indexing.apply(self.value, "add", "gather"), self.value))
 
     def put(self, values: Value, accum: str, include_self: bool) -> Tensor:
         """The tensor with values at the ids."""
@@ -122,4 +123,5 @@ def put_along_axis(
         raise SpecError(here(f"values along an axis are put by {one_of(ACCUMULATIONS)}, found {accum!r}"))
     along = AlongIds(t, ids, axis, out_of_range)
     put = number_in("=", number(values), along.value) if is_number(values) else as_tensor(values).ir_value
-    return along.put(put, accum, flag(include_self, "include_self"))
+    made = along.put(put, accum, flag(include_self, "include_self"))
+    return Tensor(keep_all_axes(made.ir_value, along.value))

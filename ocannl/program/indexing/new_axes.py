@@ -4,10 +4,9 @@ those of ids that choose in several rows, and those of arguments that have rows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import takewhile
 from string import ascii_lowercase
 from typing import TypeVar
 
@@ -120,7 +119,7 @@ def lined_up_with(memory: Value, source: Value) -> Value:
 def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
     """Notes at the result of a pointwise operation which of its axes are new, and which rows are guessed: an
     axis is new if it is so in all operands that have it, and its row is guessed if it is so in these, and
-    all operands have guessed rows.
+    all operands have guessed rows or no such axis.
     """
     if result.new_axes or result.guessed_axes:  # it was made before, of the same operands
         return result
@@ -129,7 +128,7 @@ def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
         known = [_known(operand) for operand in operands]
         result.new_axes = new.difference(*[axes.old for axes in known if axes is not None])
     guessed = frozenset[int]().union(*[operand.guessed_axes for operand in operands])
-    if guessed and all(operand.guessed_axes or _is_scalar(operand) for operand in operands):
+    if guessed and all(operand.guessed_axes or _has_no_say(operand, guessed) for operand in operands):
         result.guessed_axes = guessed
         if any(operand.guessed_axes not in (guessed, frozenset()) for operand in operands):
             # Asked only here, as it may take an inference of shapes.
@@ -139,21 +138,42 @@ def keep_new_axes(result: Value, operands: Sequence[Value]) -> Value:
     return result
 
 
-def keep_guesses(result: Value, value: Value, kept: Sequence[bool]) -> Value:
-    """Notes at a part or reduction of a value which of its rows are guessed: those of the axes that, and
-    behind which all, are kept.
+def keep_some_axes(result: Value, value: Value, sources: Iterable[int | None]) -> Value:
+    """Notes at a part or reduction of a value which of its axes are new, and which rows are guessed.
+    `sources` are the axes of the value that those of the result come from, the last first and counted from
+    the last; None for an axis that comes from none.
     """
-    if value.guessed_axes:
-        count = sum(1 for _ in takewhile(bool, reversed(kept)))
-        result.guessed_axes |= value.guessed_axes & frozenset(range(-count, 0))
+    numbers = {-1 - at: source for at, source in enumerate(sources)}
+    result.new_axes |= {number for number, source in numbers.items() if source in value.new_axes}
+    result.guessed_axes |= {number for number, source in numbers.items() if source in value.guessed_axes}
     return result
 
 
-def _is_scalar(value: Value) -> bool:
-    if graph.known_shape(value).memory_axes:
+def keep_all_axes(result: Value, value: Value) -> Value:
+    """Notes at what has the axes of a value which of these are new, and which rows are guessed."""
+    result.new_axes, result.guessed_axes = value.new_axes, value.guessed_axes
+    result.is_argument = value.is_argument
+    return result
+
+
+def keep_last_guess(result: Value, value: Value) -> None:
+    """Notes at what has the last axis of a value whether its row is guessed."""
+    result.guessed_axes, result.is_argument = value.guessed_axes & LAST, value.is_argument
+
+
+def guess_last_axis(result: Value, value: Value) -> Value:
+    """Notes at another form of a value that its last axis is in the output row since nothing said a row."""
+    result.guessed_axes, result.is_argument = LAST, value.is_argument
+    return result
+
+
+def _has_no_say(value: Value, guessed: frozenset[int]) -> bool:
+    """Whether a value says nothing about the rows of guessed axes, as it has none or one of size 1."""
+    last = graph.known_shape(value).memory_axes[-1:]
+    if last and isinstance(last[0], Dim) and last != (Dim(1),):  # told without an inference of shapes
         return False
     known = _known(value)
-    return known is not None and not known.rows
+    return known is not None and all(known.sizes[place:][:1] in ((), (1,)) for place in guessed)
 
 
 def _beside(value: Value, sizes: set[Sequence[int | None]]) -> Value:
@@ -258,6 +278,12 @@ def _known(value: Value) -> _Known | None:
     if not all(row.is_closed for row in shape):
         return None
     return _Known(value, shape, [kind for kind in MEMORY_ORDER for _ in shape.row(kind).axes])
+
+
+def known_rows(value: Value) -> Sequence[RowKind]:
+    """The rows of the axes of a value in the order of memory; none where they follow from its uses only."""
+    known = _known(value)
+    return () if known is None else known.rows
 
 
 def _known_batch(value: Value) -> _Known | None:

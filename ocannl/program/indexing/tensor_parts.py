@@ -29,7 +29,7 @@ from ocannl.program.eager.setting import is_eager
 from ocannl.program.indexing.ids_together import IdsTogether
 from ocannl.program.indexing.indexed_axes import Indexing, checked_ids
 from ocannl.program.indexing.moving_positions import moving
-from ocannl.program.indexing.new_axes import keep_guesses, with_new_axis
+from ocannl.program.indexing.new_axes import keep_some_axes, known_rows, with_new_axis
 from ocannl.program.memory.added import add_data
 from ocannl.program.memory.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place
 from ocannl.program.types.dtypes import element_of, is_integer
@@ -62,11 +62,11 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     known = None if how is None else made_before([value, *_ids_among(items)], how)
     if known is not None:
         return known
-    kept = _kept(value, items) if value.guessed_axes else ()
+    sources = _sources(value, items) if value.new_axes or value.guessed_axes else ()
     moved, items = _moved(value, items)
     values, how = [moved, *_ids_among(items)], _how(items)
     part = _part(moved, items) if how is None else made_once(values, how, lambda: _part(moved, items))
-    return part if part is value else keep_guesses(part, value, kept)
+    return part if part is value else keep_some_axes(part, value, sources)
 
 
 def _with_ids_as_data(value: Value, items: list[Item]) -> list[Item]:
@@ -90,11 +90,32 @@ def _ids_among(items: Sequence[Item]) -> list[Value]:
     return [value for value in values if isinstance(value, Value)]
 
 
-def _kept(value: Value, items: Sequence[Item]) -> Sequence[bool]:
-    """Which axes slices leave; a new axis is not such a one."""
-    more = len(MemoryAxes(value).places) - sum(map(_is_axis, items))
+def _sources(value: Value, items: Sequence[Item]) -> Sequence[int | None]:
+    """The axes of the value that those of the part come from, as `keep_some_axes` takes them. In front of
+    several ids, and of those that stand apart from integers, none are told.
+    """
+    more = len(known_rows(value)) - sum(map(_is_axis, items))
     at = next((number for number, item in enumerate(items) if item is ...), len(items))
-    return [isinstance(item, slice) for item in (*items[:at], *[ALL] * more, *items[at + 1 :])]
+    sources: list[int | None] = []
+    axis = 0
+    is_plain = sum(isinstance(item, IDS) for item in items) == 1 and not _are_apart(items)
+    for item in reversed([*items[:at], *[ALL] * more, *items[at + 1 :]]):
+        axis -= item is not None
+        if isinstance(item, IDS):
+            if not is_plain:
+                break
+            sources += [axis] * _count_of_axes(item)
+        elif item is None:
+            sources.append(None)
+        elif isinstance(item, slice):
+            sources.append(axis)
+    return sources
+
+
+def _count_of_axes(ids: Value | CheckedIds | Array) -> int:
+    if isinstance(ids, np.ndarray):
+        return ids.ndim
+    return len(MemoryAxes(ids if isinstance(ids, Value) else ids.data).places)
 
 
 def _how(items: Sequence[Item]) -> tuple[Hashable, ...] | None:

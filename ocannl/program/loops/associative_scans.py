@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.trees import built, form_of, leaves_of
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.indexing.tensor_parts import ALL, part_of
 from ocannl.program.loops.scan_blocks import joined_in
 from ocannl.program.memory.memory_axes import MemoryAxes
@@ -54,7 +55,9 @@ def associative_scan(
         pairs = zip(combined, ends, strict=True) if reverse else zip(ends, combined, strict=True)
         leaves = [_joined(one, other, axis) for one, other in pairs]
         apart *= 2
-    return built(form, iter(leaves))
+    given = [as_tensor(leaf).ir_value for leaf in leaves_of(xs)]
+    kept = [keep_all_axes(leaf.ir_value, value) for leaf, value in zip(leaves, given, strict=True)]
+    return built(form, map(Tensor, kept))
 
 
 def _check_shape(combined: Tensor, given: Tensor) -> None:

@@ -24,6 +24,7 @@ from ocannl.program.eager.cells import depth
 from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.eager.setting import is_eager
 from ocannl.program.indexing.id_checks import IdCheck
+from ocannl.program.indexing.new_axes import keep_all_axes, keep_last_guess
 from ocannl.program.loops.scan_bodies import scan_body
 from ocannl.program.module.needed import needed_for
 from ocannl.program.tensor import Tensor
@@ -62,7 +63,12 @@ def check_form(carry: Any, init: Any) -> None:
 
 def argument(value: Value, axis: Axis | None, count: DimTerm) -> Value:
     """Stands for a carry, or for the position of a sequence."""
-    return graph.add(ArgumentOp(value, axis, count, graph.fresh_type()), value.name_hint)
+    made = graph.add(ArgumentOp(value, axis, count, graph.fresh_type()), value.name_hint)
+    if axis is None:
+        keep_all_axes(made, value)
+    elif axis.row == "batch":
+        keep_last_guess(made, value)
+    return made
 
 
 Sources: TypeAlias = Sequence[tuple[Value, Axis | None]]
@@ -122,7 +128,18 @@ class Loop:
             known = self._made(carries, stacked)
             if key is not None:
                 RECORDER.loops[key] = known
-        return [*known[: len(carries)]], [*known[len(carries) :]]
+        lasts, stacks = [*known[: len(carries)]], [*known[len(carries) :]]
+        for last, value in zip(lasts, carries, strict=True):
+            keep_all_axes(last, value)
+        for stack, (value, axis) in zip(stacks, stacked, strict=True):
+            keep_last_guess(stack, self._told_by(value, axis))
+        return lasts, stacks
+
+    def _told_by(self, value: Value, axis: Axis) -> Value:
+        """The value that has the row of the last axis of a stack: that of one iteration, or, where the
+        positions may be along that axis, the first sequence.
+        """
+        return value if axis.row == "batch" else next((v for v, at in self.sequences if at == axis), value)
 
     def _key(self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]) -> tuple[Any, ...] | None:
         """The key that equal loops share in eager mode; None for one that sets memory."""

@@ -19,6 +19,7 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.arguments.numbers import is_number
 from ocannl.program.eager.made_once import made_once
 from ocannl.program.expressions import apply, convert, pointwise, positions, spec_apply
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.indexing.tensor_parts import ALL, part_of
 from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
@@ -153,7 +154,8 @@ class Along:
 def along_axis(t: TensorLike, axis: int, how: tuple[Hashable, ...], make: Callable[[Along], Value]) -> Tensor:
     """The tensor that is made along one axis; in eager mode the one that was made in the same way, `how`."""
     value, number = as_tensor(t).ir_value, integer(axis, "the number of an axis", least=None)
-    return Tensor(made_once([value], (number, *how), lambda: make(Along.of(Tensor(value), number))))
+    made = made_once([value], (number, *how), lambda: make(Along.of(Tensor(value), number)))
+    return Tensor(keep_all_axes(made, value))
 
 
 def _running(t: TensorLike, axis: int, accum: str, combine: str | None = None) -> Tensor:

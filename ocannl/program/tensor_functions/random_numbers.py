@@ -22,6 +22,7 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.eager.setting import is_eager
 from ocannl.program.expressions import SCALAR
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.memory.added import add_data
 from ocannl.program.scopes import scoped
 from ocannl.program.seeds import Seed, default_seed
@@ -138,7 +139,8 @@ def _units(
     def found(second: bool) -> Value:
         key = "uniform", name, second, at.ir_value, source, shape, element
         is_known = is_eager() and call is None and (source is not None or shape.is_final)
-        return RECORDER.once(key, lambda: unit(second)) if is_known else unit(second)
+        made = RECORDER.once(key, lambda: unit(second)) if is_known else unit(second)
+        return made if source is None else keep_all_axes(made, source)
 
     return [Tensor(found(second)) for second in (False, True)[:count]]
 

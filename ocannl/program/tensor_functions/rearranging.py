@@ -12,6 +12,7 @@ from ocannl.dialects.shapes.shape import Dim, RowKind
 from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.expressions import spec_apply
+from ocannl.program.indexing.new_axes import guess_last_axis
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MEMORY_ORDER, ONLY, MemoryAxes, Slot
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
@@ -143,6 +144,7 @@ class _Pattern:
     def apply(self, accum: str, letters: str | None) -> Value:
         """The operation, with the rows that letters say."""
         count = len(self.right)
+        is_guess = letters is None and count > 0
         letters = "b" * (count - 1) + "o" * min(count, 1) if letters is None else letters
         if (
             len(letters) != count
@@ -159,7 +161,9 @@ class _Pattern:
             source[place.row].append("&".join(group) or ONLY)
         for letter, group in zip(letters, self.right, strict=True):
             result[LETTERS[letter]].append(_axis(group, dims))
-        return spec_apply(f"{Slot(source)} => {Slot(result)}", accum, "mul", [self.value], [*dims.items()])
+        spec = f"{Slot(source)} => {Slot(result)}"
+        made = spec_apply(spec, accum, "mul", [self.value], [*dims.items()])
+        return guess_last_axis(made, self.value) if is_guess else made
 
 
 def _axis(group: list[str], dims: dict[str, Dim]) -> str:

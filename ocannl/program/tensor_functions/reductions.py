@@ -21,7 +21,7 @@ from ocannl.program.arguments.checks import integer
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.eager.made_once import made_once
 from ocannl.program.expressions import apply, pointwise, positions, size_of
-from ocannl.program.indexing.new_axes import keep_guesses, keep_new_axes
+from ocannl.program.indexing.new_axes import keep_new_axes, keep_some_axes, known_rows
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MemoryAxes, Slot
 from ocannl.program.tracing.padded_axes import note_reduction
@@ -190,7 +190,7 @@ class Reducible(ABC, Generic[TensorT]):
                 reduction.check_elements(none)
             return reduction.reduce(accum)
 
-        reduced = _once(value, axes, ("reduced", accum, keep), made)
+        reduced = _once(value, axes, keep, ("reduced", accum), made)
         if none is not None:
             needs_elements(reduced, none)
         note_reduction(reduced.op, reduced)
@@ -202,7 +202,7 @@ class Reducible(ABC, Generic[TensorT]):
         def made() -> Value:
             return Reduction(value, _in_order(value, axes), keep).first(accum)
 
-        first = _once(value, axes, ("first", accum, keep), made)
+        first = _once(value, axes, keep, ("first", accum), made)
         note_reduction(first.op, first)
         return self._of(first)
 
@@ -240,7 +240,7 @@ class Reducible(ABC, Generic[TensorT]):
             reduction = Reduction(float_value(value), axes, keep)
             return reduction.divided(reduction.reduce("add"))
 
-        return self._of(_once(value, axes, ("mean", keep), made))
+        return self._of(_once(value, axes, keep, ("mean",), made))
 
     def var(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
         """The variance; the sum of squares is divided by the number of elements less `ddof`."""
@@ -257,7 +257,7 @@ class Reducible(ABC, Generic[TensorT]):
         def made() -> Value:
             return Reduction(float_value(value), axes, keep).variance(ddof)
 
-        return _once(value, axes, ("variance", keep, ddof), made)
+        return _once(value, axes, keep, ("variance", ddof), made)
 
     def argmax(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The position of the first greatest element: along one axis, or among the elements of several in the
@@ -270,21 +270,29 @@ class Reducible(ABC, Generic[TensorT]):
         return self._first("min", axes, keep)
 
 
-def _once(value: Value, axes: Axes, how: tuple[Hashable, ...], make: Callable[[], Value]) -> Value:
+def _once(
+    value: Value, axes: Axes, keep: bool, how: tuple[Hashable, ...], make: Callable[[], Value]
+) -> Value:
     """A reduction, which eager mode finds by its axes; a list of them may change."""
     is_plain = type(axes) in (str, int, NoneType)
-    reduced = made_once([value], (axes, *how), make) if is_plain else make()
-    return keep_guesses(reduced, value, _kept(value, axes)) if value.guessed_axes else reduced
+    reduced = made_once([value], (axes, keep, *how), make) if is_plain else make()
+    if value.new_axes or value.guessed_axes:
+        keep_some_axes(reduced, value, _sources(value, axes, keep))
+        reduced.is_argument = keep and value.is_argument
+    return reduced
 
 
-def _kept(value: Value, axes: Axes) -> Sequence[bool]:
-    """Which axes a reduction leaves as they are."""
-    places = MemoryAxes(value).places
+def _sources(value: Value, axes: Axes, keep: bool) -> Sequence[int]:
+    """The axes that a reduction leaves, from the last one on and counted from the last."""
+    rows = known_rows(value)
+    numbers = range(-1, -len(rows) - 1, -1)
+    if keep or not rows:
+        return numbers
     if axes is None or isinstance(axes, str):
-        return [place.row != (axes or place.row) for place in places]
-    numbers: Sequence[Any] = axes if isinstance(axes, list | tuple) else [axes]
-    reduced = {int(number) % len(places) for number in numbers}
-    return [number not in reduced for number in range(len(places))]
+        return [number for number in numbers if rows[number] != (axes or rows[number])]
+    given: Sequence[Any] = axes if isinstance(axes, list | tuple) else [axes]
+    reduced = {int(axis) % len(rows) - len(rows) for axis in given}
+    return [number for number in numbers if number not in reduced]
 
 
 def _in_order(value: Value, axes: Axes) -> Axes:

@@ -13,6 +13,7 @@ from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.program.arguments.checks import integer
 from ocannl.program.eager.made_once import made_once
 from ocannl.program.expressions import spec_apply
+from ocannl.program.indexing.new_axes import guess_last_axis
 from ocannl.program.location import here
 from ocannl.program.memory.memory_axes import MEMORY_ORDER, ONLY, SPEC_ORDER, MemoryAxes, Slot
 from ocannl.program.values import Value
@@ -53,7 +54,8 @@ def reshaped_to(value: Value, sizes: Sequence[int]) -> Value:
         is_batch = len(new) == 1 and {place.row for place in axes.places} == {"batch"}
         split = len(new) if is_batch else len(new) - 1
         rows: Rows = {"batch": new[:split], "output": new[split:], "input": []}
-        return _reshaped(value, axes, {"batch": old, "output": [], "input": []}, rows)
+        made = _reshaped(value, axes, {"batch": old, "output": [], "input": []}, rows)
+        return guess_last_axis(made, value) if rows["output"] else made
 
     return made_once([value], ("reshaped", *sizes), make)
 

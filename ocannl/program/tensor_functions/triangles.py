@@ -7,6 +7,7 @@ from ocannl.dialects.scalar.terms import App, Arg, Const
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.arguments.checks import integer
 from ocannl.program.expressions import apply, positions
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.memory.memory_axes import MemoryAxes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.tensor_functions.remembered import remembered
@@ -38,4 +39,5 @@ def _triangle(t: TensorLike, kept: str, diagonal: int) -> Tensor:
     inside = App("le", (Arg(1), last) if kept == "le" else (last, Arg(1)))
     is_truth = element_now(value) == BOOL
     term = App("and", (inside, Arg(2))) if is_truth else App("where", (inside, Arg(2), Const(0)))
-    return Tensor(apply(term, [rows, columns, value], logic=f"{row},; {column},; {slot} => {slot}"))
+    made = apply(term, [rows, columns, value], logic=f"{row},; {column},; {slot} => {slot}")
+    return Tensor(keep_all_axes(made, value))

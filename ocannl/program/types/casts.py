@@ -6,7 +6,7 @@ from numpy.typing import DTypeLike
 from xdsl.ir import Attribute
 
 from ocannl.program import expressions
-from ocannl.program.indexing.new_axes import keep_new_axes
+from ocannl.program.indexing.new_axes import keep_all_axes
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.types.dtypes import ELEMENTS, stored_dtype
 from ocannl.program.types.floats import float_value
@@ -20,7 +20,7 @@ def convert(
     """
     value = as_tensor(x).ir_value
     converted = expressions.convert(value, element, compute=compute, factors=factors)
-    return Tensor(keep_new_axes(converted, [value]))
+    return Tensor(keep_all_axes(converted, value))
 
 
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:

@@ -217,3 +217,69 @@ def test_pairs_that_are_said_are_not_told(recwarn: pytest.WarningsRecorder):
     ):
         assert pairs.ndim
     assert not recwarn.list
+
+
+KEPT: dict[str, Callable[[oc.Tensor], oc.Tensor]] = {
+    "running sums": oc.cumsum,
+    "sums from behind": lambda y: oc.flip(oc.cumsum(oc.flip(y))),
+    "sorted": oc.sort,
+    "rolled": lambda y: oc.roll(y, 1),
+    "softmax": nn.softmax(),
+    "log of sums": lambda y: y - oc.logsumexp(y, -1, keep=True),
+    "a custom gradient": nn.softplus,
+    "with random numbers": lambda y: oc.uniform(0, like=y, key=1) * y,
+    "recomputed": oc.checkpoint(lambda y: 2 * y),
+    "a gradient": lambda y: oc.grad((y * y).sum(), y),
+    "in forward mode": lambda y: oc.jvp(y * y, y, y),
+    "rearranged": lambda y: oc.rearrange(y, "a -> a"),
+    "reshaped": lambda y: y.reshape(5),
+    "at ids along an axis": lambda y: oc.take_along_axis(y, oc.argsort(y)),
+    "put along an axis": lambda y: oc.put_along_axis(y, oc.argsort(y), y),
+    "returns": lambda y: oc.scan(lambda g, r: (r + 0.9 * g,) * 2, 0.0, y, reverse=True, axis=0)[0],
+    "a parallel scan": lambda y: oc.associative_scan(lambda a, b: a + b, y),
+    "a branch": lambda y: oc.cond(y.sum() > 0, lambda y: 2 * y, lambda y: y, y),
+    "a loop": lambda y: oc.while_loop(lambda y: y.sum() < 9, lambda y: 2 * y + 1, y, most=3),
+    "a fixed point": lambda y: oc.fixed_point(lambda x: 0.5 * x + y, y),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_rows_are_guessed_through_what_keeps_axes(name: str):
+    f = KEPT[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        errors = oc.function(lambda x, y: x.sum(-1) - f(y))(X, V)
+        assert errors.shape == (5,)
+        np.testing.assert_allclose(errors, X.sum(-1) - oc.function(lambda y: f(y))(V))
+    with pytest.warns(UserWarning, match="all pairs"):
+        assert (oc.data(X).sum(-1) - f(oc.data(V))).ndim == 2
+
+
+def test_a_matrix_of_pairs_and_its_transpose_are_told():
+    x = oc.data(X)
+    distances = ((x[:, None] - x[None]) ** 2).sum(-1)
+    with pytest.warns(UserWarning, match="all pairs"):
+        assert (distances + oc.rearrange(distances, "i j -> j i")).ndim == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        both = distances + oc.rearrange(distances, "i j -> j i", axes="bb")
+    np.testing.assert_allclose(CTX[both], 2 * CTX[distances])
+
+
+def test_new_axes_stay_new_through_parts_and_reductions():
+    v, x = oc.data(V, axes="o"), oc.data(X)
+    column = v[:, None]
+    wanted = V[:, None] * X
+    for same in (
+        column,
+        column[::-1][::-1],
+        column[[0, 1, 2, 3, 4]],
+        oc.cumsum(column, 1),
+        column.sum(1, keep=True),
+        v[:, None, None].sum(1),
+        oc.triu(column, -9),
+    ):
+        product = CTX[same * x]
+        assert product.shape == wanted.shape
+    np.testing.assert_allclose(CTX[column[::-1] * x], V[::-1, None] * X)
+    np.testing.assert_allclose(CTX[v[:, None, None].sum(1) * x], wanted)
