@@ -42,6 +42,7 @@ from ocannl.program.mistakes.no_tensor import no_tensor
 from ocannl.program.mistakes.one_number import check_loss
 from ocannl.program.mistakes.other_functions import METHODS
 from ocannl.program.mistakes.other_names import NamesApart, missing
+from ocannl.program.mistakes.transposed import warn_of_batch_axes
 from ocannl.program.tensor_functions import reshapes
 from ocannl.program.tensor_functions.points import Point, at_points
 from ocannl.program.tensor_functions.reductions import Reducible
@@ -200,7 +201,8 @@ class Tensor(
 
     @property
     def T(self) -> Tensor:
-        """The transpose: input and output row exchanged."""
+        """The transpose: input and output row exchanged. A warning says where there are batch axes only."""
+        warn_of_batch_axes(self.ir_value)
         return Tensor(expressions.apply(Arg(0), [self.ir_value], logic="T"))
 
     def reshape(self, *shape: str | int | Sequence[int], **sizes: int | Dim) -> Tensor:

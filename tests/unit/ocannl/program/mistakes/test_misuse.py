@@ -397,3 +397,16 @@ FROM_ELSEWHERE = (
 def test_errors_come_from_other_processes_as_they_were(error: oc.OcannlError):
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_a_transpose_that_changes_nothing_is_told(recwarn: pytest.WarningsRecorder):
+    x = oc.data(np.ones((3, 2)), label="x")
+    pairs = ((x[:, None] - x[None]) ** 2).sum(-1).named("pairs")
+    assert all(isinstance(t.T, oc.Tensor) for t in (x, x.sum(-1), x.sum(), oc.param("w")))
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="has batch axes only") as told:
+        assert pairs.T.numpy().shape == (3, 3)
+    assert str(told[0].message).endswith(
+        "`.T` swaps the output and the input row, and changes nothing; "
+        "oc.rearrange(t, 'a b -> b a', axes='bb') is NumPy's transpose"
+    )
