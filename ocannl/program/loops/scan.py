@@ -31,7 +31,7 @@ Cell = Callable[[Any, Any], tuple[Any, Any]]
 def scan(
     cell: Cell,
     init: Any,
-    xs: Any,
+    xs: Any = None,
     reverse: bool = False,
     length: int | None = None,
     axis: int | None = None,

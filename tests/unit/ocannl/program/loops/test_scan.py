@@ -205,7 +205,7 @@ def test_positions_along_other_axes(rng: np.random.Generator) -> None:
 
 
 def test_a_length_without_sequences() -> None:
-    ys, (count, twice) = oc.scan(lambda c, _: ((c[0] + 1, c[1] * 2), c[0]), (0, 1.5), None, length=5)
+    ys, (count, twice) = oc.scan(lambda c, _: ((c[0] + 1, c[1] * 2), c[0]), (0, 1.5), length=5)
     found = values_of([ys, count, twice])
     np.testing.assert_array_equal(found[0], range(5))
     assert found[1] == 5
