@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.program.mistakes.one_number import check_loss
+from ocannl.program.mistakes.one_number import warn_of_sum
 
 
 def grad_update(loss: oc.Tensor) -> oc.Code:
     """Code that computes a loss, runs the updates that blocks have added to it (such as running statistics),
     and computes the gradients of everything that it depends on. Gradients are set, not added to.
 
-    Raises `ShapeError` for a loss that is known to be more than one number.
+    The gradient of the loss is 1 everywhere: of one that is known to be more than one number, gradients are
+    those of their sum, with a warning.
     """
+    warn_of_sum(loss.ir_value)
     return scaled_gradients(loss, 1)
 
 
 def scaled_gradients(loss: oc.Tensor, scale: float) -> oc.Code:
     """`grad_update` of a loss times a number."""
-    check_loss(loss.ir_value)
     forward = oc.forward(loss)
     gradients = loss.zero_grads + oc.set(loss.grad, scale) + loss.backprop
     # Updates may write what the loss was computed from: gradients are those of before.

@@ -20,6 +20,7 @@ from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.eager.setting import is_eager
 from ocannl.program.location import is_result_dropped, user_location, warn_at
 from ocannl.program.memory.as_kept import as_kept
+from ocannl.program.mistakes.one_number import check_loss
 from ocannl.program.mistakes.other_names import OF_OPTIMIZERS, NamesApart, missing
 from ocannl.program.values import Kind
 from ocannl.train import averages
@@ -137,6 +138,7 @@ class Optimizer(NamesApart):
 
         def make(rates: Rates) -> oc.Code:
             trained = self._trained(loss, params)
+            check_loss(loss.ir_value)
             with oc.code(f"{loss.label} {self.name} step") as code:
                 scaled_gradients(loss, 1 / self.accumulate)
                 self._update_by(trained, {name: p.grad for name, p in trained.items()}, rates)
