@@ -10,6 +10,7 @@ import inspect
 import linecache
 import os
 import re
+import typing
 import warnings
 from functools import lru_cache
 from pathlib import Path
@@ -26,12 +27,13 @@ from ocannl.dialects.ir.origins import place
 _LAYERS = (dialects, passes, lowering, runtime)
 # An editable install has the folders of the layers in other places than that of this package.
 _FOLDERS = (str(Path(__file__).parents[1]), *(folder for layer in _LAYERS for folder in layer.__path__))
-# Files of this package, and what stands between a `with` statement, a copy, or a function of NumPy, and what
-# that calls here.
+# Files of this package, and what stands between a `with` statement, a copy, a protocol, or a function of
+# NumPy, and what that calls here.
 _OWN = (
     contextlib.__file__,
     copy.__file__,
     functools.__file__,
+    typing.__file__,
     *(folder + os.sep for folder in np.__path__),
     *(folder + os.sep for folder in _FOLDERS),
 )

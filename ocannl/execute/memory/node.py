@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.dialects.ir.errors import OcannlError, ShapeError
+from ocannl.dialects.ir.errors import ShapeError
 from ocannl.program.arguments.errors import ArgumentError, PositionError
 from ocannl.program.indexing.memory_parts import Part
 from ocannl.program.location import here
@@ -57,11 +57,9 @@ class NodeValue(np.ndarray[Any, np.dtype[Any]]):
 
     def __setitem__(self, at: Any, value: Any) -> None:
         if not self.flags.writeable:
-            raise OcannlError(
-                here(
-                    "this array is a copy of memory, so that setting a part of it would be lost: "
-                    "change `array = ctx[t].copy()`, and set `ctx[t] = array`"
-                )
+            raise ArgumentError(
+                "this array is a copy of memory, so that setting a part of it would be lost: "
+                "change `array = ctx[t].copy()`, and set `ctx[t] = array`"
             )
         super().__setitem__(at, value)
 

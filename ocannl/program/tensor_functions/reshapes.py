@@ -89,19 +89,21 @@ class _Wanted:
         every = [name for kind in MEMORY_ORDER for name in self.names[kind]]
         _solve(every, prod(prod(self.old[kind]) for kind in MEMORY_ORDER), known)
         if unknown := [name for name in every if isinstance(name, str) and name not in known]:
-            missing = f"the size of `{unknown[0]}` in {self.slot!r} does not follow"
-            raise ShapeError(here(f"{missing}: {self._way_out()}"))
+            raise ShapeError(here(self._does_not_follow(unknown)))
         return {kind: [_size(name, known) for name in self.names[kind]] for kind in MEMORY_ORDER}
 
-    def _way_out(self) -> str:
-        """Which given sizes do not divide their row; else that one more has to be given."""
+    def _does_not_follow(self, unknown: Sequence[str]) -> str:
+        """An unknown size, of the row that given sizes do not divide if there is one; and why."""
+        missing, reason = unknown[0], "give it"
         for kind in MEMORY_ORDER:
             given = [name for name in self.names[kind] if isinstance(name, str) and name in self.sizes]
             total, wanted = prod(self.old[kind]), prod(self.sizes[name] for name in given)
             if wanted and total % wanted:
+                missing = next((name for name in unknown if name in self.names[kind]), missing)
                 count = "1 element" if total == 1 else f"{total} elements"
-                return f"the {kind} row has {count}, which `{'&'.join(given)}`, {wanted}, does not divide"
-        return "give it"
+                reason = f"the {kind} row has {count}, which `{'&'.join(given)}`, {wanted}, does not divide"
+                break
+        return f"the size of `{missing}` in {self.slot!r} does not follow: {reason}"
 
     def _name(self, axis: object) -> str | int:
         if isinstance(axis, Name):

@@ -46,3 +46,11 @@ def test_a_warning_at_a_line(where: Attribute, told: tuple[str, int]):
     with pytest.warns(UserWarning, match="slow") as found:
         warn_at(where, "slow")
     assert (found[0].filename, found[0].lineno) == told
+
+
+def test_a_protocol_of_the_standard_library_is_not_the_users():
+    @oc.block
+    def layer(p: oc.BlockParams, x: oc.Tensor) -> oc.Tensor:
+        return p.w @ x
+
+    message_of(oc.ArgumentError, lambda: layer().params, HERE)
