@@ -30,9 +30,12 @@ _PADDINGS = {padding.value: padding for padding in Padding}
 _ENDS_OF_SLOT = (";", "=>", "")
 _ENDS_OF_ROW = ("|", "->", *_ENDS_OF_SLOT)
 _BEFORE_AXES = ("|", "->", "=>", ";", ",")
+_REVERSED = "`-` stands before a reversed dimension, as in `o + -k`"
+_NO_OFFSET = (
+    f"{_REVERSED}; an offset is added: `1^a => a` leaves the first cell out, `a => 1^a` puts one before"
+)
 _HINTS = {
     "=": "`=` alone means nothing; did you mean `=>`?",
-    "-": "`-` stands before a reversed dimension, as in `o + -k`; did you mean `->`?",
     ".": "a row variable is written `...` or `..name..`",
     ":": "`:` means nothing here; slots are separated by `;`",
     "(": "parentheses mean nothing here; `(h d)` of einops is `h&d`, and a size is given by name: h=8",
@@ -261,7 +264,8 @@ class _Parser:
             axis: Axis = Anything()
         elif first.kind == "-":
             if self.at and self.tokens[self.at - 1].kind not in _BEFORE_AXES:
-                raise self._error(_HINTS["-"], first)
+                is_offset = self._after_next.kind == "int" and self._ahead(2).kind != "*"
+                raise self._error(_NO_OFFSET if is_offset else f"{_REVERSED}; did you mean `->`?", first)
             axis = self._affine()
         elif first.kind not in ("name", "int", "row"):
             raise self._error(f"`{first.kind}` needs an axis before it", first)
@@ -343,7 +347,7 @@ class _Parser:
         )
         if not self._accept("*"):
             if first.kind == "int":
-                raise self._error(_HINTS["-"], first)
+                raise self._error(_NO_OFFSET, first)
             return Term(1, first.text, is_reversed)
         name = self._take_one_of(("name",), "the coefficient comes first: `2*o`")
         if first.kind == "name":
@@ -356,11 +360,14 @@ class _Parser:
 
     @property
     def _next(self) -> _Token:
-        return self.tokens[self.at]
+        return self._ahead(0)
 
     @property
     def _after_next(self) -> _Token:
-        return self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        return self._ahead(1)
+
+    def _ahead(self, count: int) -> _Token:
+        return self.tokens[min(self.at + count, len(self.tokens) - 1)]
 
     def _take(self) -> _Token:
         self.at += 1

@@ -117,7 +117,14 @@ def test_compound_axes(text: str, axis: Axis):
         ("a <+ b =+ c => a", 7, "stands once, after the first dimension"),
         ("a - b => a", 2, "`-` stands before a reversed dimension, as in `o + -k`; did you mean `->`?"),
         ("b|i - o => b", 4, "did you mean `->`?"),
-        ("a + -2 => a", 5, "`-` stands before a reversed dimension"),
+        ("a + -2 => a", 5, "an offset is added: `1^a => a` leaves the first cell out"),
+        (
+            "o-1 => o",
+            1,
+            "an offset is added: `1^a => a` leaves the first cell out, `a => 1^a` puts one before",
+        ),
+        ("2*o - 1 => o", 4, "an offset is added"),
+        ("o - 2*k => o", 2, "as in `o + -k`; did you mean `->`?"),
         ("a =+ 1 => a", 2, "joins two dimensions"),
     ],
 )
