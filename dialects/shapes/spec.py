@@ -181,6 +181,19 @@ class Spec:
         made = [name for axis in axes for name in names_of(axis)]
         return [name for name in dict.fromkeys(made) if name not in known]
 
+    @property
+    def new_rows(self) -> list[str]:
+        """The rows of the result with `...`, where no operand has that."""
+        known = {name for slot in self.operands for name in _row_variables(slot)}
+        return [name for name in _row_variables(self.result) if name in ROW_NAMES and name not in known]
+
+    @property
+    def reduced_rows(self) -> list[str]:
+        """The rows of operands with `...` that the result has nowhere."""
+        kept = {*_row_variables(self.result)}
+        found = dict.fromkeys(name for slot in self.operands for name in _row_variables(slot))
+        return [name for name in found if name in ROW_NAMES and name not in kept]
+
     def padded(self) -> Spec:
         """The spec with padding where it leaves that to the operation."""
 
@@ -208,6 +221,15 @@ class Spec:
 
     def __str__(self) -> str:
         return print_spec(self)
+
+
+def _row_variables(slot: Slot) -> Iterator[str]:
+    """The names of row variables, also of those that are factors."""
+    for row in slot.rows:
+        if row.var is not None:
+            yield row.var
+        factors = (part for axis in row.axes if isinstance(axis, Product) for part in axis.factors)
+        yield from (part.name for part in factors if isinstance(part, RowPart))
 
 
 def _padded(axis: Axis) -> Axis:

@@ -38,6 +38,7 @@ from ocannl.program.indexing.memory_parts import Part, Parts, is_same_key, items
 from ocannl.program.location import here
 from ocannl.program.memory.assigned import checked_memory
 from ocannl.program.memory.own_memory import OwnMemory
+from ocannl.program.mistakes.moved_rows import warn_of_moved_rows
 from ocannl.program.mistakes.no_tensor import no_tensor
 from ocannl.program.mistakes.one_number import check_loss
 from ocannl.program.mistakes.other_functions import METHODS
@@ -467,6 +468,7 @@ def by_spec(
     operands = [as_tensor(arg).ir_value for arg in args]
     result = expressions.spec_apply(spec, accum, combine, operands, bound, use_padding=use_padding)
     note_reduction(result.op, result)
+    warn_of_moved_rows(spec)
     return Tensor(result)
 
 
