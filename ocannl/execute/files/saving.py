@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from ocannl.execute.files.mesh_saving import check_same_file, parts_to_set, save
 from ocannl.execute.files.near_names import likely_renaming
 from ocannl.execute.files.sharded_files import open_saved, remove_shards
 from ocannl.execute.inference import infer
-from ocannl.execute.memory.node import Node
+from ocannl.execute.memory.node import Node, stored
 from ocannl.execute.memory.shapes_of_arrays import close_shapes, row_fits, shape_of_sizes
 from ocannl.execute.turns import Turn
 from ocannl.program import graph
@@ -136,31 +137,43 @@ def load_state(
     for entry in found.values():
         if isinstance(entry, Tensor):
             _infer_open(found, entry)
-    stored = {names[name]: array for name, array in file.arrays.items()}
+    arrays = {names[name]: array for name, array in file.arrays.items()}
     shapes, paths = (_noted(str(path), file, table, names) for table in ("shapes", "paths"))
     # A new name is one of its own, whatever numbers the old one had.
     paths |= {new: new for old, new in names.items() if new != old}
-    loading = _Loading(str(path), found, stored, shapes, paths, strict, partial)
+    loading = _Loading(str(path), found, arrays, shapes, paths, strict, partial)
     if wrong := loading.misfits():
         raise loading.refusal(wrong)
     loading.close()
-    changes = [_change(context, found[name], stored) for name, stored in loading.chosen.items()]
+    chosen = [(found[name], array) for name, array in loading.chosen.items()]
+    changes = [_change(context, entry, array) for entry, array in chosen if isinstance(entry, Tensor)]
     with context.turn.held():
+        _write_held([(entry, array.read()) for entry, array in chosen if isinstance(entry, Held)])
         for change in changes:
             change()
     return {**file.metadata}
 
 
-def _change(context: Memories, entry: Tensor | Held, stored: StoredArray) -> Callable[[], None]:
-    """Reads what this process needs of an array, and gives what sets it."""
-    if isinstance(entry, Tensor) and isinstance(context.device, MeshDevice):
-        set_parts = parts_to_set(context.node_of(entry), stored, f"`{entry.label}`")
+def _write_held(values: Sequence[tuple[Held, NDArray[Any]]]) -> None:
+    """Sets what Python holds: none of it, if one of the values is refused."""
+    with ExitStack() as undo:
+        for entry, value in values:
+            before = entry.read()
+            entry.write(value)
+            undo.callback(entry.write, before)
+        undo.pop_all()
+
+
+def _change(context: Memories, tensor: Tensor, array: StoredArray) -> Callable[[], None]:
+    """Reads what this process needs of an array, and gives what sets it. Raises `ArgumentError` for numbers
+    that the memory cannot hold.
+    """
+    node, what = context.node_of(tensor), f"`{tensor.label}`"
+    if isinstance(context.device, MeshDevice):
+        set_parts = parts_to_set(node, array, what)
         if set_parts is not None:
-            return partial(_set_settled, context, entry, set_parts)
-    array = stored.read()
-    if isinstance(entry, Held):
-        return partial(entry.write, array)
-    return partial(context.__setitem__, entry, array)
+            return partial(_set_settled, context, tensor, set_parts)
+    return partial(context.__setitem__, tensor, stored(array.read(), node.memory.dtype, what))
 
 
 def _set_settled(context: Memories, tensor: Tensor, set_parts: Callable[[], None]) -> None:
@@ -284,12 +297,12 @@ class _Loading:
         nothing, where what they are used for needs others.
         """
         wanted: dict[str, tuple[Value, Shape, np.dtype[Any]]] = {}
-        for name, stored in self.chosen.items():
+        for name, array in self.chosen.items():
             entry = self.found[name]
             if not isinstance(entry, Held):
                 shape = self.shape_of(name, entry)
                 assert shape is not None, "it was compared before"
-                wanted[name] = entry.ir_value, shape, stored.dtype
+                wanted[name] = entry.ir_value, shape, array.dtype
         if wrong := [self.misfit(name, OTHERS_KNOW) for name in close_shapes(wanted)]:
             raise self.refusal(wrong)
 

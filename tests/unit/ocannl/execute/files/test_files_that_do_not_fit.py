@@ -95,6 +95,37 @@ def test_numbered_paths_match_only_as_many(tmp_path: Path):
     np.testing.assert_array_equal(ctx[oc.params(one)["one.w"]], ctx[oc.params(y)["linear_1.w"]])
 
 
+def test_numbers_that_memory_cannot_hold_change_nothing(tmp_path: Path):
+    ctx, file = oc.Context.cpu(threads=1), tmp_path / "a.safetensors"
+    a, z = oc.param("a", np.ones(2, np.float32)), oc.node("z", output=[1], init=0, dtype=np.int32)
+    ctx.init_params(a)
+    save_file({"a": np.zeros(2, np.float32), "z": np.array([1.5], np.float32)}, file)
+    with pytest.raises(oc.ArgumentError, match=r"`z` holds int32: it cannot be set to 1\.5"):
+        ctx.load(file, [a, z], strict=False)
+    assert (ctx[a].tolist(), ctx[z].tolist()) == ([1, 1], [0])
+
+
+def test_an_index_outside_of_the_data_changes_nothing(tmp_path: Path):
+    """Neither memory nor the indices that were set before it."""
+
+    def program(rows: int) -> tuple[oc.Context, oc.Routine, oc.Index, oc.Index, oc.Tensor]:
+        i, j, x = oc.index("first"), oc.index("second"), oc.data(np.ones((rows, 1), np.float32), axes="bo")
+        total = oc.param("a", np.zeros(1, np.float32))
+        with oc.code("sum") as code:
+            total += x[i] + x[j]
+        ctx = oc.Context.cpu(threads=1)
+        ctx.init_params(code)
+        return ctx, ctx.compile(code), i, j, total
+
+    ctx, step, first, second, _ = program(9)
+    step(first=2, second=8)
+    ctx.save(tmp_path / "a.npz", step)
+    ctx, step, first, second, total = program(5)
+    with pytest.raises(oc.OcannlError, match="index second=8 is outside the data"):
+        ctx.load(tmp_path / "a.npz", step)
+    assert (step[first], step[second], ctx[total].tolist()) == (0, 0, [0])
+
+
 def test_renaming(tmp_path: Path):
     y, file = model(), tmp_path / "a.npz"
     ctx = initialized(y)
