@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,26 @@ class ArrayType:
 class Static:
     """A value that is part of the signature."""
 
-    kind: type
-    value: Hashable
+    value: Hashable = field(compare=False)
+    key: Hashable = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", _told_apart(self.value))
 
     def __str__(self) -> str:
         return repr(self.value)
+
+
+def _told_apart(value: Hashable) -> Hashable:
+    """A key of a value that others which Python calls equal do not have, as 1, 1.0 and True, or 0.0 and -0.0;
+    of tuples and sets by their elements.
+    """
+    kind = cast("type[object]", type(value))
+    if isinstance(value, tuple):
+        return kind, *map(_told_apart, cast("tuple[Hashable, ...]", value))
+    if isinstance(value, frozenset):
+        return kind, frozenset(map(_told_apart, cast("frozenset[Hashable]", value)))
+    return kind, repr(value) if isinstance(value, float | complex | np.inexact) else value
 
 
 LeafType: TypeAlias = ArrayType | Static
@@ -101,7 +116,7 @@ def static_of(leaf: object, name: str) -> Static:
             f"argument `{name}` is static, so that it has to be hashable, found {type(leaf).__name__}"
         ) from None
     assert isinstance(leaf, Hashable)
-    return Static(type(leaf), leaf)
+    return Static(leaf)
 
 
 def shared_letters(axes: Mapping[str, str], path: str) -> str | None:

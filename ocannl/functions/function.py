@@ -270,7 +270,7 @@ class Function(OfThisProcess, Differentiable, Exclusive, Viewable, NamesApart):
 
     def _static_leaf(self, part: object, path: str) -> Static:
         if part is None or isinstance(part, str):
-            return Static(type(part), part)
+            return Static(part)
         root = path.split(".")[0]
         raise ArgumentError(
             f"argument `{path}` of {self.name} is no array and no number, found {type(part).__name__}; "

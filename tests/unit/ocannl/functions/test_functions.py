@@ -132,6 +132,23 @@ class TestStatic:
         np.testing.assert_array_equal(change(x, flip=True, how=oc.relu), [0, 0])
         assert len(change.signatures()) == 3
 
+    @pytest.mark.parametrize(
+        ("first", "second"), [(0.0, -0.0), ((2,), (2.0,)), ((0.0, "a"), (-0.0, "a")), ((True,), (1,))]
+    )
+    def test_static_values_that_are_equal_may_be_others(self, first: Any, second: Any, ctx: oc.Context):
+        @oc.function(ctx=ctx, static="by")
+        def scaled(x: oc.Tensor, by: Any) -> oc.Tensor:
+            return x * (by[0] if isinstance(by, tuple) else by)
+
+        x = np.arange(3, dtype=np.int32)
+        found = [scaled(x, by) for by in (first, second)]
+        fresh = [oc.function(scaled.function, ctx=ctx, static="by")(x, by) for by in (first, second)]
+        for one, other in zip(found, fresh, strict=True):
+            assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+        assert len(scaled.signatures()) == 2
+        scaled(x, first)
+        assert len(scaled.signatures()) == 2
+
     def test_strings_and_none_are_static(self, ctx: oc.Context):
         pick = oc.function(lambda x, mode="one", mask=None: x if mask is None else x * mask, ctx=ctx)
         assert pick(2.0, "two") == 2
