@@ -120,5 +120,10 @@ class Checkpoints:
 
 def _checkpoint(file: Path) -> Checkpoint:
     metadata = saved_metadata(file)
-    metric = float(metadata["metric"]) if "metric" in metadata else None
-    return Checkpoint(file, int(metadata["step"]), metric, int(metadata["number"]))
+    try:
+        metric = float(metadata["metric"]) if "metric" in metadata else None
+        return Checkpoint(file, int(metadata["step"]), metric, int(metadata["number"]))
+    except (KeyError, ValueError):
+        raise oc.StateError(
+            f"{file} has the name of a checkpoint, but none saved it: give it another name or folder"
+        ) from None

@@ -90,6 +90,15 @@ def test_other_files_stay(tmp_path: Path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log.csv", "step-000000002.safetensors"]
 
 
+def test_other_state_with_the_name_of_a_checkpoint_is_told(tmp_path: Path):
+    saved, file = Saved(tmp_path), tmp_path / "step-000000002.safetensors"
+    saved.ctx.init_params(saved.p)
+    saved.ctx.save(file, saved.p)
+    with pytest.raises(oc.StateError, match=f"{file.name} has the name of a checkpoint, but none saved it"):
+        saved.save({3: 1.0})
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
+
+
 def test_arguments(tmp_path: Path):
     for how in ({"keep": 0}, {"keep": True}, {"best": "least"}):
         with pytest.raises(oc.ArgumentError, match=r"keep is a number|best is 'min'"):
