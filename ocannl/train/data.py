@@ -137,10 +137,13 @@ class Arrays:
 
 
 class Loader:
-    """Batches of an iterable, such as a loader of PyTorch, which begins anew with each epoch."""
+    """Batches of an iterable, such as a loader of PyTorch, which begins anew with each epoch; copies of them,
+    where the iterable goes on, or they are changed, before they are used.
+    """
 
-    def __init__(self, batches: Iterable[Any]) -> None:
+    def __init__(self, batches: Iterable[Any], copies: bool) -> None:
         self.iterable = batches
+        self._array = _copied if copies else _array
 
     def count(self) -> int:
         if not isinstance(self.iterable, Sized):
@@ -148,7 +151,7 @@ class Loader:
         return len(self.iterable)
 
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
-        return (_mapped(_array, batch) for batch in islice(iter(self.iterable), first, None))
+        return (_mapped(self._array, batch) for batch in islice(iter(self.iterable), first, None))
 
     def first(self) -> Iterator[Batch]:
         if not isinstance(self.iterable, GeneratorType | chain):
@@ -156,7 +159,7 @@ class Loader:
         # A generator gives a batch once: what is looked at is put back.
         looked_at = list(islice(cast(Iterator[Any], self.iterable), 1))
         self.iterable = chain(looked_at, cast(Iterator[Any], self.iterable))
-        return map(partial(_mapped, _array), looked_at)
+        return map(partial(_mapped, self._array), looked_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,7 @@ def batches(
             raise oc.ArgumentError(
                 "batches of an iterable come as they are: their size, order and number are its own"
             )
-        source = Loader(cast(Iterable[Any], given))
+        source = Loader(cast(Iterable[Any], given), copies=prefetch > 0 or augment is not None)
     else:
         raise oc.ArgumentError(f"batches are made of arrays, or an iterable of them, found {arrays!r}")
     return Batches(source, augment, seed or 0, prefetch, label)
@@ -240,6 +243,11 @@ def _array(value: object) -> NDArray[Any]:
             f"a batch is an array, or a tuple or dictionary of arrays, found {value!r:.60}"
         )
     return found
+
+
+def _copied(value: object) -> NDArray[Any]:
+    """`_array`, in memory of its own."""
+    return np.array(_array(value))
 
 
 def _array_of_rows(value: Any) -> NDArray[Any]:

@@ -139,6 +139,30 @@ def test_a_generator_keeps_the_batch_that_is_looked_at():
     assert epoch(batches) == [Y.tolist(), Y[1:].tolist()]
 
 
+def counted() -> Iterator[Any]:
+    """Batches that are one array, set anew for each."""
+    own = np.zeros(1)
+    for k in range(5):
+        own[:] = k
+        yield own
+
+
+def test_an_iterable_may_give_the_same_array_again():
+    assert [batch.tolist() for batch in list(train.batches(counted, prefetch=2))] == [[k] for k in range(5)]
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_augmentation_changes_no_array_of_the_iterable(prefetch: int):
+    def doubled(batch: Any) -> Any:
+        batch *= 2
+        return batch
+
+    batches = train.batches(lambda: [X], augment=doubled, prefetch=prefetch)
+    before = X.copy()
+    assert [epoch(batches) for _ in range(2)] == [[(2 * before).tolist()]] * 2
+    assert X.tolist() == before.tolist()
+
+
 def test_a_function_that_makes_a_generator_is_called_for_each_epoch():
     batches = train.batches(lambda: (Y[k:] for k in range(2)))
     assert batches.first().tolist() == Y.tolist()
