@@ -332,19 +332,20 @@ class Context(OfThisProcess, TensorMemory, NamesApart, metaclass=ClassNamesApart
         """Gives initial values to the parameters that a tensor, code or a block depends on: to those that
         have none, or with `reinit` to all.
 
-        A parameter's values depend on the seed and its name only. Raises `ShapeError` for a block of which
-        nothing has decided the shapes: give the loss that it is applied in.
+        A parameter's values depend on the seed, its name and its shape only. Raises `ShapeError` for a block
+        of which nothing has decided the shapes: give the loss that it is applied in.
         """
         found = params(tensor)
         seed = integer(seed, "a seed", least=None)
-        unknown = [
-            (name, graph.known_shape(p.ir_value)) for name, p in found.items() if not is_final(p.ir_value)
-        ]
-        if unknown:
-            if isinstance(tensor, Block):
-                name, shape = unknown[0]
-                way = "apply the block, and give the loss to init_params"
-                raise ShapeError(here(f"{what_is_open(name, shape)}; {way}"))
+        unknown = {name: p for name, p in found.items() if not is_final(p.ir_value)}
+        if isinstance(tensor, Block):
+            for name, p in unknown.items():
+                if not (shape := graph.known_shape(p.ir_value)).is_final:
+                    way = "apply the block, and give the loss to init_params"
+                    raise ShapeError(here(f"{what_is_open(name, shape)}; {way}"))
+            for p in unknown.values():
+                infer(p)
+        elif unknown:
             infer(tensor)
         for label, param in found.items():
             node = self.node_of(param)

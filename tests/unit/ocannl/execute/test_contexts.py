@@ -152,6 +152,12 @@ class TestContexts:
         assert ctx[block.w].shape == (2, 3)
         assert oc.params(block) == block.params
 
+    def test_a_block_whose_sizes_are_given_needs_no_application(self):
+        block, ctx = nn.linear(in_dim=3, out_dim=2), oc.Context.cpu()
+        ctx.init_params(block)
+        assert ctx[block.w].shape == (2, 3)
+        assert ctx[block.w].dtype == np.float32
+
     def test_an_uninitialized_node(self):
         n = oc.node("scratch", output=2)
         ctx = oc.Context.cpu()
