@@ -113,4 +113,4 @@ def _fits(solution: Solution, op: Operation, known: Operation) -> bool:
 def _dims(op: Operation) -> dict[str, DimTerm]:
     """The sizes that are named in the spec of an operation."""
     named = op.properties.get("dims")
-    return dict(named.data) if isinstance(named, DimsAttr) else {}
+    return dict(named.data) if type(named) is DimsAttr else {}

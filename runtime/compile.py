@@ -46,6 +46,9 @@ from ocannl.runtime.settings import config, is_on
 
 # The pass after which the text of a program determines the result of the rest of the pipeline.
 INFERENCE = "infer-precisions"
+# The number of tensors from which on the text of a program takes longer than the search for equal layers, of
+# which all but a few need no text.
+LARGE = 2**11
 # The names of the lowerings to each language, and the suffixes of files where they are not the language.
 LOWERINGS = {"llvm": "lower-loops-to-llvm", "ptx": "lower-kernels-to-ptx", "metal": "lower-kernels-to-metal"}
 SUFFIXES = {"llvm": "ll"}
@@ -148,6 +151,8 @@ class Compilation:
         """The name of the pass after which the text is noted for the cache: the last one on folded layers."""
         self.folded = ("", CachedOrigins(""))
         """The text and the origins that are noted."""
+        self.is_searched = True
+        """Whether equal layers were looked for, or are not to be."""
         self.few: FewLayers | None = None
         """The program with few of its layers, as long as that determines it."""
 
@@ -155,8 +160,7 @@ class Compilation:
         self.dump.stage("texpr", self.module)
         is_apart = self.verify or self.dump.folder is not None or is_on("debug_info")
         store = None if is_apart else environment_cache()
-        with self.clock("few layers"):
-            self.few = None if is_apart else FewLayers.of(self.module)
+        self.is_searched = is_apart
         if store is None:
             self.infer()
             return self.finish(self.lower(), self.module)
@@ -180,6 +184,8 @@ class Compilation:
 
     def inferred(self, store: ObjectCache) -> Inferred:
         """The inferred types of the program, from the cache or by running the passes."""
+        if len(self.tensors) >= LARGE:
+            self.find_layers()
         with self.clock("cache"):
             built = entry_key(self.text())
             inferred = get_inferred(store, built)
@@ -194,9 +200,18 @@ class Compilation:
         """A text that determines the program."""
         return module_text(self.module) if self.few is None else self.few.text()
 
+    def find_layers(self) -> None:
+        """Looks for equal layers, as built, if it has not been done."""
+        if self.is_searched:
+            return
+        with self.clock("few layers"):
+            self.few = FewLayers.of(self.module)
+        self.is_searched = True
+
     def infer(self) -> None:
         """Infers types, with few layers where these give those of all."""
         passes = passes_until(self.target, INFERENCE)
+        self.find_layers()
         if self.few is not None:
             try:
                 if self.few.infer(partial(self.run_passes, passes)):

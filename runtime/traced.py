@@ -40,23 +40,23 @@ class TracedCompilation(Compilation):
         self.infer()
         return self.finish(self.lower(), self.module)
 
-    def run_passes(self, passes: Sequence[PassMaker]) -> None:
+    def run_passes(self, passes: Sequence[PassMaker], module: ModuleOp | None = None) -> None:
         unfolded = [
             _NOTED_PARTITION if made is PartitionPass else made
             for made in passes
             if made is not FoldLayersPass
         ]
         if LowerTexprToAssignPass not in unfolded:
-            super().run_passes(unfolded)
+            super().run_passes(unfolded, module)
             return
         split = unfolded.index(LowerTexprToAssignPass) + 1
-        super().run_passes(unfolded[:split])
+        super().run_passes(unfolded[:split], module)
         routines = _outermost(self.module)
         for stage, routine in enumerate(routines):
             _rename_kept(routine, stage, _labels(routines[:stage]))
         kept = KeptRoutines()
         self.assignments = [one for routine in routines for one in kept.keep(routine)]
-        super().run_passes(unfolded[split:])
+        super().run_passes(unfolded[split:], module)
 
 
 def _outermost(module: ModuleOp) -> list[AssignRoutineOp]:

@@ -1,6 +1,7 @@
 """Types that few of many equal layers give are those that are inferred on all of them."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from ocannl.lowering.few_layers import FewLayers
 from ocannl.lowering.pipelines import module_text, parse_text, passes_until, run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.program.module.extract import extract
+from ocannl.runtime import compile
 from ocannl.runtime.cache.inference_cache import tensors_of
 
 INFERENCE = passes_until("cpu", InferPrecisionsPass.name)
@@ -152,6 +154,25 @@ def test_one_variable_stands_for_one_thing(shared: int, gives: bool):
     module = parse_text(f"texpr.routine @f {{\n  {data}{gains}{APART.format(shared=shared)}\n  {ends}\n}}")
     few = few_of(module)
     assert few.infer(infer) is gives
+
+
+@pytest.mark.parametrize("large", [0, 10**6])
+def test_types_come_from_the_cache(large: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Only in large programs layers are looked for before the cache is."""
+    monkeypatch.setenv("OCANNL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(compile, "LARGE", large)
+    found: list[tuple[bytes, str]] = []
+    for is_cold in (True, False):
+        loss, code = step_of(MODELS["perceptron"], 9)
+        context = oc.Context.cpu(1)
+        step = context.compile(code)
+        seconds = step.compile_seconds
+        assert ("infer-shapes" in seconds, "few layers" in seconds) == (is_cold, is_cold or large == 0)
+        context.init_params(loss)
+        step()
+        values = [context[value].tobytes() for value in oc.params(loss).values()]
+        found.append((b"".join(values), step.ir("llvm")))
+    assert found[0] == found[1]
 
 
 def test_an_error_is_that_of_all_layers():
