@@ -18,8 +18,8 @@ from ocannl.program.types.dtypes import ELEMENTS
 from ocannl.program.values import Value
 from ocannl.runtime.locks import shared
 
-Wanted: TypeAlias = Mapping[str, tuple[Value, Shape, np.dtype[Any]]]
-"""Memory with the final shape and dtype that it is to get, by name."""
+Wanted: TypeAlias = Mapping[str, tuple[Value, Shape, np.dtype[Any] | None]]
+"""Memory with the final shape that it is to get, and the dtype if that is not left open, by name."""
 
 
 class _Contradicted(Exception):
@@ -27,7 +27,7 @@ class _Contradicted(Exception):
 
 
 def close_shapes(wanted: Wanted) -> list[str]:
-    """Gives memory its final shapes and dtypes, where they are open.
+    """Gives memory its final shapes, and the dtypes that there are, where they are open.
 
     What else is known may contradict some of them: then nothing changes, and these are their names.
     """
@@ -48,7 +48,7 @@ def close_shapes(wanted: Wanted) -> list[str]:
         except _Contradicted:
             return wrong
         for value, _, dtype in wanted.values():
-            if tensor_type(value).element_or_none is None:
+            if dtype is not None and tensor_type(value).element_or_none is None:
                 value.refine(TensorType(tensor_type(value).shape, ELEMENTS[dtype]))
     return wrong
 

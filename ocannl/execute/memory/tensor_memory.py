@@ -20,8 +20,10 @@ from ocannl.execute.memory.node import (
     written_by_others,
 )
 from ocannl.execute.memory.nodes import Nodes, is_final
+from ocannl.execute.memory.shapes_of_arrays import close_shapes, shape_of_sizes
 from ocannl.execute.memory.shared_memory import copied_on_device, memory_table, share
 from ocannl.execute.turns import Turn
+from ocannl.program import graph
 from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.eager.engine import ENGINE
 from ocannl.program.eager.recorder import RECORDER
@@ -145,8 +147,8 @@ class TensorMemory(ABC):
         return found
 
     def __setitem__(self, tensor: Tensor | Held | Part[Tensor], array: ArrayLike) -> None:
-        """Sets memory, or a part of it: `ctx[m.at[0, 3]] = 5.0`. The dtype is converted; raises `ShapeError`
-        where the array's shape is not the memory's.
+        """Sets memory, or a part of it: `ctx[m.at[0, 3]] = 5.0`. The dtype is converted; memory of an open
+        shape gets the array's. Raises `ShapeError` where the array's shape is not the memory's.
         """
         if isinstance(tensor, Held):
             tensor.write(array)
@@ -155,6 +157,8 @@ class TensorMemory(ABC):
         target = self._memory_tensor(tensor.tensor if isinstance(tensor, Part) else tensor)
         if RECORDER.living:
             ENGINE.only.settle([memory_key(target.ir_value)], self)
+        if part is None and not graph.known_shape(target.ir_value).is_final:
+            _close(target, array)
         node = self.node_of(target)
         with self.turn.held():
             self._set(node, target, part, array)
@@ -186,3 +190,18 @@ class TensorMemory(ABC):
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError("a context has no order to go through: ctx[t] is the value of a tensor t")
+
+
+def _close(target: Tensor, array: ArrayLike) -> None:
+    """Gives memory of an open shape that of an array; a number has none. Raises `ShapeError`, and changes
+    nothing, where it does not fit.
+    """
+    sizes = numbers(array, f"`{target.label}` is set to numbers").shape
+    if not sizes:
+        return
+    known = graph.known_shape(target.ir_value)
+    shape = shape_of_sizes(known, sizes)
+    if shape is None or close_shapes({target.label: (target.ir_value, shape, None)}):
+        raise ShapeError(
+            here(f"`{target.label}` ({known}), and what it is used for, fit no array of shape {sizes}")
+        )

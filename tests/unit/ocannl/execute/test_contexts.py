@@ -152,6 +152,22 @@ class TestContexts:
         assert ctx[block.w].shape == (2, 3)
         assert oc.params(block) == block.params
 
+    def test_an_open_parameter_gets_the_shape_of_its_array(self):
+        layer, ctx = nn.linear(out_dim=3), oc.Context.cpu()
+        ctx[layer.w] = np.ones((3, 2))
+        ctx[layer.b] = 0.0
+        assert str(layer.w.shape) == "2->3"
+        np.testing.assert_array_equal(ctx[layer(oc.data(np.ones((4, 2))))], np.full((4, 3), 2))
+
+    @pytest.mark.parametrize("sizes", [(4, 2), (3, 5)])
+    def test_an_array_that_does_not_fit_closes_no_shape(self, sizes: tuple[int, int]):
+        layer, ctx = nn.linear(out_dim=3), oc.Context.cpu()
+        y = layer(oc.data(np.ones((4, 2))))
+        with pytest.raises(oc.ShapeError, match=r"`linear.w` .*what it is used for, fit no array of shape"):
+            ctx[layer.w] = np.ones(sizes)
+        assert str(layer.w.shape) == "...,2->3"
+        oc.infer(y)
+
     def test_a_block_whose_sizes_are_given_needs_no_application(self):
         block, ctx = nn.linear(in_dim=3, out_dim=2), oc.Context.cpu()
         ctx.init_params(block)
