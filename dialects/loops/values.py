@@ -130,7 +130,7 @@ class LoadOp(OwnOperation):
 
     def verify_(self) -> None:
         if self.result.type != loaded_type(self.node):
-            raise VerifyException(f"loads {self.result.type} from a node of {element_type(self.node)}")
+            raise VerifyException(f"loads {self.result.type} from {_elements(self.node)}")
         check_positions(self)
 
 
@@ -172,7 +172,7 @@ class StoreOp(OwnOperation):
     def verify_(self) -> None:
         check_writable(self.node)
         if self.value.type != loaded_type(self.node):
-            raise VerifyException(f"stores {self.value.type} into a node of {element_type(self.node)}")
+            raise VerifyException(f"stores {self.value.type} into {_elements(self.node)}")
         parent = self.parent_op()
         if parent is not None and parent.results:
             raise VerifyException("a store stands directly in a nest")
@@ -309,3 +309,9 @@ def parse_array(parser: Parser, kind: str = "a node") -> SSAValue:
     if not isinstance(array.type, MemRefType):
         parser.raise_error(f"expected {kind}", pos, parser.pos)
     return array
+
+
+def _elements(node: SSAValue) -> str:
+    """What a node is of, and as what it is loaded and stored where that is another type."""
+    element, loaded = element_type(node), loaded_type(node)
+    return f"a node of {element}" + ("" if loaded == element else f": they are loaded and stored as {loaded}")

@@ -157,7 +157,19 @@ loops.func @f {
   }
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: stores f64 into a node of f32
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: stores f64 into a node of f32{{$}}
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<i1>
+  loops.nest "x" () {
+    %c = arith.constant true
+    loops.store %c, %x[]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: stores i1 into a node of i1: they are loaded and stored as i8
 
 // -----
 
