@@ -312,6 +312,6 @@ def parse_array(parser: Parser, kind: str = "a node") -> SSAValue:
 
 
 def _elements(node: SSAValue) -> str:
-    """What a node is of, and as what it is loaded and stored where that is another type."""
+    """A node by its elements, with the type as which they are loaded and stored where that is another one."""
     element, loaded = element_type(node), loaded_type(node)
     return f"a node of {element}" + ("" if loaded == element else f": they are loaded and stored as {loaded}")
