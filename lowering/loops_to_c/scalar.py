@@ -52,8 +52,8 @@ ACCUMULATIONS = {
     "or": "{0} = {0} != 0 || {1} != 0",
     "and": "{0} = {0} != 0 && {1} != 0",
 }
-# Those whose operand needs no parentheses.
-BARE = ("add", "mul", "max", "min")
+# Those whose operand needs no parentheses; an extreme of integers is a condition.
+BARE, BARE_INTEGERS = ("add", "mul", "max", "min"), ("add", "mul")
 INTEGER_ACCUMULATIONS = {
     "add": f"{{0}} = {EXPRESSIONS[arith.AddiOp]}",
     "mul": f"{{0}} = {EXPRESSIONS[arith.MuliOp]}",
@@ -106,9 +106,9 @@ def _resized(source: Attribute, target: Attribute) -> str:
 
 def accumulation(accum: str, type: Attribute, total: str, value: str) -> str:
     """One step of an accumulation, as a statement without its semicolon."""
-    steps = INTEGER_ACCUMULATIONS if is_integer(type) else ACCUMULATIONS
+    steps, alone = (INTEGER_ACCUMULATIONS, BARE_INTEGERS) if is_integer(type) else (ACCUMULATIONS, BARE)
     casts = {"type": f"({c_type(type)})", "bits": f"({unsigned(type)})"}
-    return steps[accum].format(total, bare(value) if accum in BARE else value, f=suffix(type), **casts)
+    return steps[accum].format(total, bare(value) if accum in alone else value, f=suffix(type), **casts)
 
 
 def uniform(op: UniformOp, place: str, counter: str) -> str:

@@ -79,3 +79,22 @@ loops.func @exp indices (n) attributes {arena = 0 : i64} {
 // CHECK-NEXT:     const body_indices at = {.t = t, .n = n};
 // CHECK-NEXT:     body_run(&nodes, &at);
 // CHECK-NEXT:   }
+
+// -----
+
+// The greatest of integers is a choice, whose operands keep their parentheses.
+loops.func @most {
+  %x = assign.node "x" constant : memref<4x8xi32>
+  %y = assign.node "y" on_device : memref<4xi32>
+  loops.nest "y" (i = 4) {
+    %one = arith.constant 1 : i32
+    %s = loops.reduce max (j = 8) : i32 {
+      %a = loops.load %x[i, j]
+      %b = arith.andi %a, %one : i32
+      loops.yield %b
+    }
+    loops.store %s, %y[i]
+  }
+}
+// CHECK:      static void y_nest(
+// CHECK:        most1 = most1 > (x[i][j] & 1) ? most1 : (x[i][j] & 1);

@@ -84,6 +84,16 @@ def test_a_step_without_points_leaves_no_variable():
     )
 
 
+@NEEDS_CC
+def test_extremes_of_integers():
+    numbers = np.arange(12, dtype=np.int32).reshape(3, 4)
+    x = oc.data(numbers, label="x", axes="bo")
+    with c_compiler():
+        ctx = c_context()
+        np.testing.assert_array_equal(ctx[oc.einmax("b | o => b | ", x & 5)], (numbers & 5).max(1))
+        np.testing.assert_array_equal(ctx[oc.einmin("b | o => b | ", x ^ 6)], (numbers ^ 6).min(1))
+
+
 def model(ctx: oc.Context) -> dict[str, Any]:
     """A training step with random numbers, ids, a loop with a flag, numbers of 16 bits and many rows."""
     rng, n = np.random.default_rng(0), oc.index("n", 3)
