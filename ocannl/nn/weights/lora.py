@@ -35,6 +35,8 @@ def lora(
         raise oc.ArgumentError(f"adapters are put into a block, found {type(block).__name__}")
     rank = integer(rank, "a rank", least=1)
     scale = 1.0 if alpha is None else alpha / rank
+    if _is_linear(block) and only == "*":
+        return cast("oc.Block[..., Any]", adapter(block.freeze(), rank, scale, init, label))
     paths = [path for path in _linear_layers(block) if fnmatchcase(path, only)]
     if not paths:
         raise oc.ArgumentError(f"{block.title} has no linear layers called {only!r}")
@@ -84,11 +86,15 @@ def _linear_layers(block: oc.Block[..., Any]) -> Iterator[str]:
                 yield name
         elif callable(part):
             inner = _as_block(part)
-            how = inner.configuration
-            if how is not None and how.configure.__module__ == "ocannl.nn.linear":
+            if _is_linear(inner):
                 yield name
             else:
                 yield from (f"{name}.{path}" for path in _linear_layers(inner))
+
+
+def _is_linear(block: oc.Block[..., Any]) -> bool:
+    how = block.configuration
+    return how is not None and how.configure.__module__ == "ocannl.nn.linear"
 
 
 def _as_block(part: Any) -> oc.Block[..., Any]:

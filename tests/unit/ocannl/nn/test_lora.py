@@ -53,6 +53,13 @@ def test_a_pattern_names_layers_in_lists_too():
     assert [*adapted.layers[1].parts] == ["base", "down", "up"]
 
 
+def test_a_linear_layer_is_a_block_too():
+    base = nn.linear(out_dim=3)
+    adapted = nn.lora(base, rank=2)
+    assert sorted(oc.params(adapted(oc.data(X)), trained=True)) == ["lora.down", "lora.up"]
+    assert adapted.params["linear.w"] == base.w
+
+
 def test_what_has_no_linear_layers_is_refused():
     with pytest.raises(oc.ArgumentError, match=r"has no linear layers called '\*'"):
         nn.lora(nn.layer_norm())
