@@ -7,8 +7,8 @@ from ocannl.program.mistakes.one_number import warn_of_sum
 
 
 def grad_update(loss: oc.Tensor) -> oc.Code:
-    """Code that computes a loss, runs the updates that blocks have added to it (such as running statistics),
-    and computes the gradients of everything that it depends on. Gradients are set, not added to.
+    """Code that computes a loss and the gradients of everything that it depends on, and then runs the updates
+    that blocks have added to it (such as running statistics). Gradients are set, not added to.
 
     The gradient of the loss is 1 everywhere: of one that is known to be more than one number, gradients are
     those of their sum, with a warning.
