@@ -36,6 +36,8 @@ from ocannl.program.arguments.errors import ArgumentError
 from ocannl.program.blocks.block import Block
 from ocannl.program.code import Code, computing
 from ocannl.program.eager.default_context import DEFAULT
+from ocannl.program.eager.engine import ENGINE
+from ocannl.program.eager.recorder import RECORDER
 from ocannl.program.location import here
 from ocannl.program.memory.initial_values import ExpressionSample
 from ocannl.program.memory.state import Root
@@ -48,7 +50,7 @@ from ocannl.program.parameters import params
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.text.html import table_html, text_html
 from ocannl.program.types.final_types import what_is_open
-from ocannl.program.values import Value, is_memory, value_of
+from ocannl.program.values import Value, is_memory, memory_key, value_of
 from ocannl.runtime.assignments import Assignment
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collectives.device import MeshDevice
@@ -350,6 +352,8 @@ class Context(OfThisProcess, TensorMemory, NamesApart, metaclass=ClassNamesApart
         for label, param in found.items():
             node = self.node_of(param)
             if reinit or not node.written:
+                if node.written and RECORDER.living:
+                    ENGINE.only.settle([memory_key(param.ir_value)], self)
                 self._init_param(node, param, stream_key(seed, label), seed)
 
     def _init_param(self, node: Node, param: Tensor, key: NDArray[np.uint32], seed: int) -> None:

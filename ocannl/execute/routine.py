@@ -246,7 +246,7 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts, NamesApart):
             self()
             yield {}
             return
-        call, slots = self._call, self._args.values
+        call, slots, living = self._call, self._args.values, RECORDER.living
         *outer, last = ranged
         place, size = self._slots[last.name], last.range or 0
         if not outer:
@@ -258,6 +258,8 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts, NamesApart):
                     slots[place] = value
                     if not self._ready:
                         self.prepare()
+                    if living:
+                        ENGINE.only.settle(self._written, self.context)
                     call()
                 finally:
                     self._running = False
@@ -276,6 +278,8 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts, NamesApart):
                         slots[slot] = outer_value
                     if not self._ready:
                         self.prepare()
+                    if living:
+                        ENGINE.only.settle(self._written, self.context)
                     call()
                 finally:
                     self._running = False
@@ -309,6 +313,8 @@ class Routine(OfThisProcess, Exclusive, RoutineTexts, NamesApart):
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
         memories += [least for _, least in self._checks]
         advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
+        if RECORDER.living:
+            ENGINE.only.settle(self._written, self.context)
         with self._merging.turn():
             found = self.run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         self._ready = not advanced

@@ -73,7 +73,7 @@ class TestWrites:
         np.testing.assert_array_equal(after, [22, 24])
         np.testing.assert_array_equal(w, [0, 0])
 
-    @pytest.mark.parametrize("how", ["context", "function", "routine", "code"])
+    @pytest.mark.parametrize("how", ["context", "function", "routine", "loop", "run_loop", "code"])
     def test_every_write_counts(self, how: str, context: oc.Context):
         w = oc.param("w", np.array([1.0]))
         before = 3 * w
@@ -90,9 +90,29 @@ class TestWrites:
             oc.function(lambda: [double(), None][1])()
         elif how == "routine":
             context.compile(double())()
+        elif how == "loop":
+            assert list(context.compile(double()).loop()) == [{}]
+        elif how == "run_loop":
+            context.compile(double()).run_loop()
         else:
             oc.run(double())
         assert (before.item(), (3 * w).item()) == (3, 6)
+
+    def test_each_run_of_a_loop_is_a_write(self, context: oc.Context):
+        i, w = oc.index("i", 3), oc.param("w", np.array([1.0]))
+        with oc.code("add") as code:
+            w += oc.data(np.arange(3.0)[:, None], axes="bo")[i]
+        step = context.compile(code)
+        context[w] = [1.0]
+        seen = [2 * w for _ in step.loop()]
+        assert [value.item() for value in seen] == [2, 4, 8]
+
+    def test_initial_values_that_are_given_again_are_a_write(self, context: oc.Context):
+        w = oc.param("w", np.array([1.0]))
+        context[w] = [2.0]
+        before = 3 * w
+        context.init_params(w, reinit=True)
+        assert (before.item(), (3 * w).item()) == (6, 3)
 
     def test_a_write_in_another_context_changes_nothing_here(self):
         w = oc.param("w", np.array([1.0]))
