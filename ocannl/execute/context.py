@@ -265,7 +265,8 @@ class Context(OfThisProcess, TensorMemory, NamesApart, metaclass=ClassNamesApart
         run, and the kernels of the first 100 of each routine, in proportion to medians of some more runs,
         which change nothing. Runs in it wait for the GPU.
 
-        Raises `ArgumentError` inside of another, OSError where the file cannot be written.
+        Raises `ArgumentError` inside of another and without a folder for the file, OSError where it cannot
+        be written.
         """
         return self._timeline.recording(Path(path))
 

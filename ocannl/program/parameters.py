@@ -25,7 +25,9 @@ def params(target: TensorLike | Code | Block[..., Any], *, trained: bool = False
     `linear_1.w`. With `trained`, only those that the tensor has derivatives for, not behind
     `oc.stop_gradient`. Raises `ArgumentError` for `trained` of code, or of a block.
     """
-    if isinstance(target, Block) and not trained:
+    if isinstance(target, Block):
+        if trained:
+            raise ArgumentError("parameters are trained by derivatives of a tensor, found a block")
         return target.params
     if isinstance(target, Code):
         ops = needed(target.statements)

@@ -40,7 +40,8 @@ def accumulate(
     choose a cell several times, all of them. `accum` is an accumulating operator (add, mul, max, min, or,
     and), or "set"; `spec` an einsum spec, or `logic` "." or "T". With "set" and a concatenation,
     `spec="a => a^b"`, the part is set. With `reset` the memory is set to the neutral element first. Raises
-    `OcannlError` for another operator, for a target that is not memory, and for a sum that is set.
+    `OcannlError` for another operator, for a target that is not memory, and when compiled for a sum that is
+    set; `ArgumentError` for a spec beside a logic.
     """
     entry = SCALAR_OPS.get(accum)
     if accum != SET and (entry is None or entry.neutral is None):
@@ -49,6 +50,8 @@ def accumulate(
     operator = None if accum == SET else accum
     if operator is None and reset:
         raise ArgumentError("memory that is set has no neutral element to be reset to")
+    if spec is not None and logic is not None:
+        raise ArgumentError("an accumulation has a spec or a logic, found both")
     how = spec or logic or "."
     if how == "@":
         raise OcannlError(

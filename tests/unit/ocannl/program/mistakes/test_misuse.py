@@ -37,6 +37,11 @@ TWO: Any = np.int64(2)
 DIFF: Any = oc.diff
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: NN.conv2d(in_channels=3), "no argument `in_channels`; it is found where the block is"),
+    (lambda ctx, x: oc.params(nn.linear(), trained=True), "by derivatives of a tensor, found a block"),
+    (
+        lambda ctx, x: oc.accumulate(oc.node("n"), "add", x, spec="... => 0", logic="."),
+        "an accumulation has a spec or a logic, found both",
+    ),
     (lambda ctx, x: NN.batch_norm2d(num_features=3), "no argument `num_features`; it is found where the"),
     (lambda ctx, x: NN.softmax(dim=-1), "did you mean `spec`, by default '... | ... -> ... d'?"),
     (lambda ctx, x: ANY.zeros((2,), device="cuda"), "no argument `device`; memory is that of a context"),
