@@ -21,6 +21,7 @@ def no_tensor(value: object) -> str:
             return f'a {kind} of tensors: oc.stack([...], axis="batch") makes one tensor of them'
         return f"the {kind} {short(items)}: write `oc.data({short(items)})`"
     if is_array(value) and not isinstance(value, np.generic):
+        kind = np.ndarray.__name__ if isinstance(value, np.ndarray) else kind
         return f"an array ({kind}): write `oc.data(array)`"
     return short(value) if value is None or isinstance(value, str) else f"an object of type {kind}"
 

@@ -138,6 +138,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.where(x > 0, ANY_ARRAYS.complex128(1), 0), "found an object of type complex128"),
     (lambda ctx, x: x * ANY_ARRAYS.timedelta64(1, "s"), "combine with an object of type timedelta64"),
     (lambda ctx, x: x * ANY_ARRAYS.array(1j), "does not combine with an array (ndarray)"),
+    (lambda ctx, x: x * x.numpy(), "does not combine with an array (ndarray): write `oc.data(array)`"),
 ]
 
 
