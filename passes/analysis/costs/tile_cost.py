@@ -24,7 +24,7 @@ from ocannl.passes.analysis.costs.tile_means import mean_extent, mean_of_tiles, 
 from ocannl.passes.analysis.costs.touched_bytes import reuse
 from ocannl.passes.analysis.schedules.nest_facts import Access, ScopeFacts
 from ocannl.passes.analysis.schedules.panels import has_row_panels
-from ocannl.passes.analysis.schedules.shared_operands import points_that_share
+from ocannl.passes.analysis.schedules.shared_operands import can_be_copied, points_that_share
 from ocannl.passes.analysis.targets.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
 LOOP_OVERHEAD = 0.25
@@ -165,7 +165,9 @@ class TileCost:
         total = view.runs * (max(self.summed_step(memory, arithmetic), latency) + waiting)
         saving_most = sorted(zip(moving, costs, strict=True), key=lambda found: -found[1].saving)
         for access, cost in saving_most:
-            if access.op.positions or self.is_streamed(access, scope, view):
+            assert isinstance(access.op, LoadOp)
+            is_apart = access.op.positions or not can_be_copied(access.op)
+            if is_apart or self.is_streamed(access, scope, view):
                 self.code += self.code_size(access, view)
                 continue
             rest = memory - cost.direct + cost.copied
@@ -174,7 +176,6 @@ class TileCost:
             packed = copy + view.runs * (max(self.summed_step(rest, arithmetic), latency) + still)
             code = self.code_size(access, view)
             if packed < total + code:
-                assert isinstance(access.op, LoadOp)
                 self.packed.append(access.op)
                 memory, copies, waiting, total = rest, copy, still, packed
             else:

@@ -4,7 +4,6 @@ van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import KEPT
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.index.memref import element_bytes, element_type
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.ir.origins import derive, union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
@@ -24,11 +23,8 @@ from ocannl.dialects.routine import enclosing_routine
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
 from ocannl.passes.analysis.schedules.panels import has_row_panels
-from ocannl.passes.analysis.schedules.shared_operands import points_that_share
+from ocannl.passes.analysis.schedules.shared_operands import fits_on_stack, points_that_share
 from ocannl.passes.rewrites.indices import substitute_indices
-
-# The bytes of the largest copy that each point of a group makes for itself.
-ON_STACK = 2**20
 
 
 def pack(
@@ -180,6 +176,4 @@ def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
     group = nest.parent_op()
     if not isinstance(group, GroupOp):
         return nest
-    used, sizes = names_in(load.indices.data).difference(group.space.names), variable_sizes(nest)
-    bytes = element_bytes(load.node) * math.prod(sizes.get(name, 1) for name in used)
-    return group if points_that_share(load) > 1 or bytes > ON_STACK else nest
+    return group if points_that_share(load) > 1 or not fits_on_stack(load, group) else nest

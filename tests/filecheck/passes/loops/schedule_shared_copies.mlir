@@ -46,3 +46,35 @@ loops.func @own {
 // CHECK: loops.group "y" (h = 12)
 // CHECK: %[[OWN:.*]] = assign.node "{{.}}.packed" local
 // CHECK: loops.nest "{{.}}.packed"
+
+// What a point computes first, and for a copy of which the stack has no room, is read where it is.
+loops.func @computed_inside {
+  %x = assign.node "x" constant because "data" : memref<8x1024x1024xf32>
+  %w = assign.node "w" constant because "data" : memref<8x512x1024xf32>
+  %p = assign.node "p" local because "intermediate value" : memref<8x1024x1024xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<8x512x1024xf32>
+  loops.nest "p" (b = 8, k = 1024, j = 1024) {
+    %0 = arith.constant 0.0 : f32
+    loops.store %0, %p[b, k, j]
+  }
+  loops.group "p .. y" (b = 8) {
+    loops.nest "p" (k = 1024, j = 1024) {
+      %1 = loops.load %x[b, k, j]
+      loops.store %1, %p[b, k, j]
+    }
+    loops.nest "y" (i = 512, j = 1024) {
+      %2 = loops.reduce add (k = 1024) : f32 {
+        %3 = loops.load %w[b, i, k]
+        %4 = loops.load %p[b, k, j]
+        %5 = arith.mulf %3, %4 : f32
+        loops.yield %5
+      }
+      loops.store %2, %y[b, i, j]
+    }
+  }
+}
+// CHECK-LABEL: loops.func @computed_inside
+// CHECK-NOT: packed
+// CHECK: loops.group "p .. y" (b = 8)
+// CHECK-NOT: packed
+// CHECK: loops.load %p[b, k, j]
