@@ -7,6 +7,7 @@ written `add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.ir import Data, SSAValue
@@ -23,6 +24,8 @@ from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 
 # Whole numbers are of 64 bits at most.
 LARGEST_INTEGER = 2**63
+# From the last digit of a number on.
+EXPONENT = re.compile(r"\d[eE]")
 
 
 @irdl_attr_definition
@@ -98,6 +101,8 @@ def parse_number(parser: AttrParser) -> float | None:
         return None
     if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         parser.raise_error("the number is too large", pos, parser.pos)
+    if isinstance(value, int) and EXPONENT.match(parser.lexer.input.content, parser.pos - 1):
+        parser.raise_error(f"a float has a point before its exponent, as in {value}.0e-5", pos, parser.pos)
     return -value if negative else value
 
 

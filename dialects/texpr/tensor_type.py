@@ -112,6 +112,8 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
             trailing = []
         elif (dim := _parse_optional_dim(parser)) is not None:
             (leading if trailing is None else trailing).append(dim)
+        elif not leading and trailing is None and parser.parse_optional_punctuation(","):
+            parser.raise_error("an axis is missing; an empty row has no comma, as in `4 | i32`", pos, pos + 1)
         else:
             break
         if parser.parse_optional_punctuation(",") is None:

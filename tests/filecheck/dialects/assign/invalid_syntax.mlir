@@ -178,3 +178,14 @@ assign.routine @r {
 // CHECK: assign.accum %m[at$0] by (%ids) add= %v[o] over (o = 4)
 // CHECK-NEXT: ^^^^
 // CHECK-NEXT: each operand in `by` has an index map
+
+// -----
+
+assign.routine @r {
+  %y = assign.node "y" on_device : memref<8xf32>
+  assign.accum %y[i] = 1e-5 over (i = 8)
+}
+
+// CHECK: assign.accum %y[i] = 1e-5 over (i = 8)
+// CHECK-NEXT: ^
+// CHECK-NEXT: a float has a point before its exponent, as in 1.0e-5

@@ -355,3 +355,13 @@ texpr.routine @r {
 // CHECK: %y = texpr.apply = relu(%x[i]) logic "." : !texpr.tensor<5, f32>
 // CHECK-NEXT: ^^^
 // CHECK-NEXT: an operand has an index map where the result has one
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4 | , i32>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<4 | , i32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: an axis is missing; an empty row has no comma, as in `4 | i32`
