@@ -12,6 +12,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl.execute.context import default_context
+from ocannl.execute.files.replace_file import replacing
 from ocannl.program.arguments.checks import integer
 from ocannl.train.optimizer import Optimizer
 from ocannl.train.probe import Observation, Probe
@@ -97,7 +98,7 @@ class _Csv:
 
     def _write(self, rows: list[dict[str, str]]) -> None:
         names = dict.fromkeys(name for row in rows for name in row)
-        with self.path.open("w", newline="") as file:
+        with replacing(self.path) as aside, aside.open("w", newline="") as file:
             writer = tables.DictWriter(file, [*names], lineterminator="\n")
             if rows:
                 writer.writeheader()
@@ -107,8 +108,9 @@ class _Csv:
         """Nothing: rows are of epochs."""
 
     def epoch(self, epoch: int, step: int, metrics: Metrics) -> None:
-        row = {"epoch": str(epoch), "step": str(step), **{name: repr(v) for name, v in metrics.items()}}
-        self._write([*self._rows(), row])
+        row = {"epoch": str(epoch), "step": str(step)}
+        values = {f"metric_{name}" if name in row else name: repr(v) for name, v in metrics.items()}
+        self._write([*self._rows(), row | values])
 
     def end(self) -> None:
         """Nothing: each row is on the disk."""
@@ -156,7 +158,9 @@ def progress() -> Log:
 
 
 def csv(path: str | Path) -> Log:
-    """A table with a row for each epoch: its number, the step at its end, and the means of the metrics."""
+    """A table with a row for each epoch: its number, the step at its end, and the means of the metrics; one
+    that is called `epoch` or `step` is `metric_epoch` or `metric_step`.
+    """
     return _Csv(path)
 
 

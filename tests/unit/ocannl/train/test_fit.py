@@ -138,6 +138,20 @@ def test_a_table_is_that_of_the_checkpoint(tmp_path: Path):
     ]
 
 
+def test_metrics_with_the_names_of_a_table_are_beside_these(tmp_path: Path):
+    log = train.csv(tmp_path / "log.csv")
+    log.begin(0, 2)
+    log.epoch(1, 10, {"loss": 1.0, "step": 5.5, "epoch": 0.5})
+    log.begin(10, 2)
+    log.epoch(2, 20, {"loss": 2.0, "step": 15.5, "epoch": 1.5})
+    assert (tmp_path / "log.csv").read_text().splitlines() == [
+        "epoch,step,loss,metric_step,metric_epoch",
+        "1,10,1.0,5.5,0.5",
+        "2,20,2.0,15.5,1.5",
+    ]
+    assert [file.name for file in tmp_path.iterdir()] == ["log.csv"]
+
+
 def test_early_stopping():
     values = iter([3.0, 2.0, 2.5, 1.95, 2.0, 1.8])
     stop = train.early_stopping(patience=2, min_delta=0.1)
