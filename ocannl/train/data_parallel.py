@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Literal, TypeAlias
 
 from numpy.typing import ArrayLike
@@ -142,8 +142,9 @@ class DataParallel:
         return sum((oc.set(p, p.merge(self.owner)) for p in self.params), oc.Code())
 
     def _all(self, routines: Iterable[Callable[..., None]], **indices: int) -> None:
-        """Runs routines at the same time. Raises what the first of them that fails raises."""
+        """Runs routines at the same time. When all have ended, raises what the first that failed raised."""
         running = [self._pool.submit(routine, **indices) for routine in routines]
+        wait(running)
         for run in running:
             run.result()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,26 @@ def test_an_update_is_an_optimizer_or_a_function() -> None:
     w = oc.param("w", WEIGHTS[0])
     with pytest.raises(oc.ArgumentError, match=r"such as train\.sgd\(lr=0\.1\), .* found 'sgd'"):
         train.data_parallel(lambda x, y: nn.mse(w @ x, y), POINTS, TARGETS, contexts=2, update=name)
+
+
+def test_an_error_of_one_part_is_raised_when_all_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the next step finds none of them running."""
+    w, ended = oc.param("w", np.ones((1, 2))), list[bool]()
+    training = train.data_parallel(
+        lambda x, y: nn.mse(w @ x, y), np.ones((2, 2)), np.ones((2, 1)), contexts=2, update=train.sgd(0.1)
+    )
+
+    def fail() -> None:
+        raise oc.OcannlError("of the first part")
+
+    def end() -> None:
+        time.sleep(0.05)
+        ended.append(True)
+
+    monkeypatch.setattr(training, "_gradients", [fail, end])
+    with pytest.raises(oc.OcannlError, match="of the first part"):
+        training.step()
+    assert ended == [True]
 
 
 def test_a_model_of_each_part_is_an_error() -> None:
