@@ -287,9 +287,12 @@ def decoder_only(
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
     init: Init = None,
+    shard: Mapping[Any, str] | None = None,
     label: str = "decoder",
 ) -> MaskedLayer:
-    """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
+    """An encoder whose mask is causal unless one is given: batch, position | features, shape kept. `shard`
+    divides positions as in `residual`.
+    """
     encode = _encoder(**locals())  # the arguments: no other is local yet
     return remembered(
         lambda x, mask=None, train_step=None: encode(

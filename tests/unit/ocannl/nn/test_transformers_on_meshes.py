@@ -33,6 +33,7 @@ MODELS: dict[str, Callable[..., oc.Tensor]] = {
     "norm before": lambda **settings: encoder(1, **settings),
     "norm behind": lambda **settings: encoder(1, pre_norm=False, **settings),
     "decoder": decoder,
+    "decoder only": lambda **settings: nn.decoder_only(1, 2, 4, 4, 16, **settings)(rows(POSITIONS)),
 }
 
 
@@ -69,7 +70,8 @@ def test_positions_in_parts_give_what_one_device_gives(name: str):
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("name", "gathers", "scatters"), [("norm before", 4, 4), ("norm behind", 4, 3), ("decoder", 6, 6)]
+    ("name", "gathers", "scatters"),
+    [("norm before", 4, 4), ("norm behind", 4, 3), ("decoder", 6, 6), ("decoder only", 4, 4)],
 )
 def test_inputs_are_gathered_and_sums_are_scattered(name: str, gathers: int, scatters: int):
     """Once for each part of a layer and direction; data without a norm have no gradient to be scattered."""
