@@ -47,8 +47,8 @@ def check_virtual(func: FuncOp) -> None:
                 node = declaration(op.node)
                 message = (
                     f"`{node.label.data}` cannot be virtual: another reduction would repeat it, several "
-                    "points accumulate in a cell of it, it is read at computed positions, or after what it "
-                    "depends on was written"
+                    "points accumulate in a cell of it, it is read at computed positions, by a nest with a "
+                    "schedule, or after what it depends on was written"
                 )
                 raise OcannlError(at_line(node, message))
 
@@ -96,6 +96,9 @@ class Inliner:
         return Producer(nest, stored[0], axes, ops, cost, self.versions[nest, node], accesses, stamps)
 
     def _inline_into(self, nest: NestOp) -> None:
+        """A nest with a schedule stays as it is: that is of the accesses that it has."""
+        if nest.schedule is not None:
+            return
         body = operations(nest.body.block)
         if not any(isinstance(op, LoadOp) and op.node in self.definitions for op in body):
             return

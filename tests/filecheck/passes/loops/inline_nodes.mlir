@@ -600,3 +600,23 @@ loops.func @scatter {
     loops.store %0, %cells[v, o]
   }
 }
+
+// -----
+
+// A nest with a schedule stays as it is: reads in the other direction do not move by equal steps along `o*i`.
+// CHECK-LABEL: loops.func @scheduled
+// CHECK:         loops.nest "y" (o = 8, i = 4) schedule <merged = (o*i), order = (o*i), lanes = o*i : 16> {
+// CHECK-NEXT:      %v{{.*}} = loops.load %t[o, i]
+loops.func @scheduled {
+  %x = assign.node "x" constant because "data" : memref<8x4xf32>
+  %t = assign.node "t" local because "intermediate value" : memref<8x4xf32>
+  %y = assign.node "y" on_device because "node" : memref<8x4xf32>
+  loops.nest "t" (o = 8, i = 4) {
+    %v = loops.load %x[-o + 7, i]
+    loops.store %v, %t[o, i]
+  }
+  loops.nest "y" (o = 8, i = 4) schedule <merged = (o*i), order = (o*i), lanes = o*i : 16> {
+    %v = loops.load %t[o, i]
+    loops.store %v, %y[o, i]
+  }
+}
