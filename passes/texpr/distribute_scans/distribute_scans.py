@@ -107,7 +107,7 @@ def move_behind(scan: ScanOp) -> None:
     carries = [value for n, value in enumerate(scan.yielded.carries) if n not in own]
     needed = {*slice_in(scan.block, carries, all_operands)}
     adds = {carry.op for carry in sums}
-    free = [op for op in scan.steps if op not in needed and op not in adds and is_movable(op)]
+    free = [op for op in scan.steps if op not in needed and op not in adds and is_movable(op, scan)]
     moved = with_accumulations(free)
     keep_together(moved, {*adds, scan.yielded})
     if not moved:
@@ -159,7 +159,7 @@ def move_ahead(scan: ScanOp) -> None:
     bound = dependents(steps, scan.carry_arguments, all_operands)
     free: set[Operation] = set()
     for op in steps:
-        if is_movable(op) and not any(is_bound(operand, free, bound) for operand in op.operands):
+        if is_movable(op, scan) and not any(is_bound(operand, free, bound) for operand in op.operands):
             free.add(op)
     accumulations = [op for op in steps if op in free and isinstance(op, ApplyOp) and op.accum is not None]
     used = slice_in(scan.block, [op.result for op in accumulations], all_operands)

@@ -133,9 +133,14 @@ def unused(name: str, taken: set[str]) -> str:
     return own
 
 
-def is_movable(op: Operation) -> bool:
-    """Whether an operation can be computed for all positions at once."""
-    return isinstance(op, ApplyOp) and op.is_projected
+def is_movable(op: Operation, scan: ScanOp) -> bool:
+    """Whether an operation of a scan can be computed for all positions at once: it has not the number of the
+    iteration in its maps.
+    """
+    if not isinstance(op, ApplyOp) or not op.is_projected:
+        return False
+    maps = (m for part in op.parts for m in (part.result_map, *part.combination.maps))
+    return not any(index.coefficient(scan.index) for indices in maps for index in indices)
 
 
 def users(value: SSAValue) -> Sequence[Operation]:

@@ -66,3 +66,21 @@ texpr.routine @stays {
   } : !texpr.tensor<4, f32>, !texpr.tensor<f32>
   texpr.forward %last
 }
+
+// -----
+
+// The index counts iterations, of which the first is at the last position: what it is in stays.
+// CHECK-LABEL: texpr.routine @counted
+// CHECK-NOT:     texpr.apply
+// CHECK:         texpr.scan t = 7 reverse carry (%h = %h0 : !texpr.tensor<4, f32>) with (%v = %w) {
+// CHECK-NEXT:      %part = texpr.apply [] add= %v[t, o] over (o = 4)
+texpr.routine @counted {
+  %h0 = texpr.param "h0" : !texpr.tensor<4, f32>
+  %w = texpr.param "w" : !texpr.tensor<7 | 4, f32>
+  %last = texpr.scan t = 7 reverse carry (%h = %h0 : !texpr.tensor<4, f32>) with (%v = %w) {
+    %part = texpr.apply [] add= %v[t, o] over (o = 4) : !texpr.tensor<f32>
+    %next = texpr.apply [o] = mul(%h[o], %part[]) over (o = 4) : !texpr.tensor<4, f32>
+    texpr.yield carry (%next)
+  } : !texpr.tensor<4, f32>
+  texpr.forward %last
+}
