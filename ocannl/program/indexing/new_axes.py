@@ -79,8 +79,8 @@ def lined_up(operands: Sequence[Value | Operand]) -> list[Value | Operand]:
     If an operand has new axes, these are moved to the rows of the axes that they stand above, and so are
     axes in whose rows the operands differ. If none has, axes of ids that choose in several rows are moved
     where no other operand has batch axes. An argument of a function whose rows were guessed gets batch axes
-    only beside a value with batch axes only and the same sizes; for other data, and for parts and reductions
-    of them, a warning says so instead, as it does beside one that has an output axis of size 1, too.
+    only beside a value with batch axes only and the same sizes, and so do its parts and reductions; for other
+    data a warning says so instead, as it does beside one that has an output axis of size 1, too.
     """
     values = [operand for operand in operands if isinstance(operand, Value)]
     if any(value.new_axes for value in values):
@@ -146,6 +146,7 @@ def keep_some_axes(result: Value, value: Value, sources: Iterable[int | None]) -
     numbers = {-1 - at: source for at, source in enumerate(sources)}
     result.new_axes |= {number for number, source in numbers.items() if source in value.new_axes}
     result.guessed_axes |= {number for number, source in numbers.items() if source in value.guessed_axes}
+    result.is_argument = value.is_argument
     return result
 
 

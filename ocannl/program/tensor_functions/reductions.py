@@ -278,7 +278,6 @@ def _once(
     reduced = made_once([value], (axes, keep, *how), make) if is_plain else make()
     if value.new_axes or value.guessed_axes:
         keep_some_axes(reduced, value, _sources(value, axes, keep))
-        reduced.is_argument = keep and value.is_argument
     return reduced
 
 
