@@ -424,7 +424,7 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
     """An operator of the scalar table, broadcast over its operands. Numbers beside tensors are part of it."""
     arity = SCALAR_OPS[op].arity
     if len(args) != arity:
-        raise ArgumentError(f"{op} takes {arity} tensors, found {len(args)}")
+        raise ArgumentError(f"{op} takes {arity} tensor{'s' * (arity > 1)}, found {len(args)}")
     if Point in map(type, args):
         return cast("Tensor", at_points(op, args))
     operands = [a.tensor().ir_value if isinstance(a, EXPRESSIONS) else literal(a) for a in args]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import ocannl as oc
+from ocannl.program.arguments.checks import number
 
 ALL = "... | ... -> ... => |"
 
 
 def clip_grad_norm(loss: oc.Tensor, max_norm: float) -> oc.Code:
     """Code that scales the gradients of everything that a loss trains, so that the norm of all of them
-    together is `max_norm` at most (Pascanu et al., 2013; as PyTorch's `clip_grad_norm_`).
+    together is `max_norm` at most (Pascanu et al., 2013; as PyTorch's `clip_grad_norm_`). Raises
+    `ArgumentError` for a negative number.
     """
+    _check_limit(max_norm, "the largest norm of gradients")
     gradients = _gradients(loss)
     with oc.code(f"{loss.label} clip gradients") as clip:
         factor = norm_factor(gradients, max_norm)
@@ -23,12 +26,18 @@ def clip_grad_norm(loss: oc.Tensor, max_norm: float) -> oc.Code:
 
 def clip_grad_value(loss: oc.Tensor, clip_value: float) -> oc.Code:
     """Code that limits each gradient of everything that a loss trains to at most `clip_value`, of either
-    sign.
+    sign. Raises `ArgumentError` for a negative number.
     """
+    _check_limit(clip_value, "the largest value of gradients")
     with oc.code(f"{loss.label} clip gradients") as clip:
         for gradient in _gradients(loss):
             gradient[...] = oc.clip(gradient, -clip_value, clip_value)
     return clip
+
+
+def _check_limit(limit: object, what: str) -> None:
+    if not isinstance(limit, oc.Tensor):
+        number(limit, what)
 
 
 def _gradients(loss: oc.Tensor) -> list[oc.Tensor]:

@@ -49,7 +49,7 @@ def _by_spec(op: str, spec: str | None, args: Sequence[TensorLike], dims: Mappin
         raise ArgumentError(f"sizes by name, such as {next(iter(dims))}, belong to a `spec`")
     arity = SCALAR_OPS[op].arity
     if len(args) != arity:
-        raise ArgumentError(f"{op} takes {arity} tensors, found {len(args)}")
+        raise ArgumentError(f"{op} takes {arity} tensor{'s' * (arity > 1)}, found {len(args)}")
     expressions.check_spec(spec, arity)
     try:
         parsed = parse_spec(spec, arity)

@@ -198,6 +198,9 @@ def test_clipping_by_itself():
     code = train.sgd(1.0, clip_value=limit).step(clipped.loss)
     found = clipped.train(code, 1)
     np.testing.assert_allclose(found["l.w"], START["l.w"] - np.clip(before[0], -limit, limit), rtol=1e-6)
+    for clip in (train.clip_grad_norm, train.clip_grad_value):
+        with pytest.raises(oc.ArgumentError, match="of gradients is not negative, found -1"):
+            clip(model.loss, -1.0)
 
 
 def test_accumulated_steps_are_one():
