@@ -56,7 +56,8 @@ def _told_apart(value: Hashable) -> Hashable:
         return kind, *map(_told_apart, cast("tuple[Hashable, ...]", value))
     if isinstance(value, frozenset):
         return kind, frozenset(map(_told_apart, cast("frozenset[Hashable]", value)))
-    return kind, repr(value) if isinstance(value, float | complex | np.inexact) else value
+    is_inexact = issubclass(kind, float | complex | np.inexact)
+    return kind, repr(value) if is_inexact else value
 
 
 LeafType: TypeAlias = ArrayType | Static
