@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import ocannl as oc
 from ocannl.program.arguments.checks import number
+from ocannl.program.arguments.numbers import is_number
 
 ALL = "... | ... -> ... => |"
 
@@ -36,7 +37,7 @@ def clip_grad_value(loss: oc.Tensor, clip_value: float) -> oc.Code:
 
 
 def _check_limit(limit: object, what: str) -> None:
-    if not isinstance(limit, oc.Tensor):
+    if is_number(limit):
         number(limit, what)
 
 

@@ -137,8 +137,8 @@ class Arrays:
 
 
 class Loader:
-    """Batches of an iterable, such as a loader of PyTorch, which begins anew with each epoch; copies of them,
-    where the iterable goes on, or they are changed, before they are used.
+    """Batches of an iterable, such as a loader of PyTorch, which begins anew with each epoch. With `copies`
+    each batch is copied, as the iterable may write into the same arrays again.
     """
 
     def __init__(self, batches: Iterable[Any], copies: bool) -> None:

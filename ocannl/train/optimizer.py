@@ -31,6 +31,7 @@ from ocannl.train.only_if import only_if
 from ocannl.train.options import Common, LearningRate, check_option
 from ocannl.train.plateau import Plateau
 from ocannl.train.recipes import trained_params
+from ocannl.train.rules import OF_NUMBERS
 from ocannl.train.schedules import Schedule, as_rate
 from ocannl.train.step_counts import StepCounts, as_number, check_together
 from ocannl.train.update_step import Rule, UpdateStep
@@ -181,7 +182,7 @@ class Optimizer(NamesApart):
         if not is_eager():
             return self._unless_dropped(what, make(self._rates()))
         key = what, loss.ir_value, None if params is None else tuple(_parts(params))
-        rates = self._changing.as_memory(self._rates())
+        rates = self._rates() if self._rule in OF_NUMBERS else self._changing.as_memory(self._rates(), loss)
         settings = self._settings(rates)
         known, code = self._again.pop(key, (None, None))
         if code is None or known != settings:
@@ -197,7 +198,7 @@ class Optimizer(NamesApart):
 
     def _rates(self) -> Rates:
         given = {pattern: options["lr"] for pattern, options in self.groups.items() if "lr" in options}
-        return {None: self.lr, **given}
+        return {of: as_rate(_plain(rate)) for of, rate in {None: self.lr, **given}.items()}
 
     def _settings(self, rates: Rates) -> tuple[Any, ...]:
         """All that may be set and that code depends on, as it is now."""
@@ -365,13 +366,18 @@ class Optimizer(NamesApart):
     @contextmanager
     def averaged(self, ctx: oc.Context | None = None) -> Generator[None]:
         """A context in which the parameters have their averages as values, as `ema` or `swa` says; those of
-        the default context without `ctx`.
+        the default context without `ctx`. Raises `UninitializedError` where that has none.
         """
         ctx = oc.default_context() if ctx is None else ctx
         if not self._averages:
             raise oc.ArgumentError(f"{self.name} keeps no averages: give it an ema= or swa=, and a step")
+        known = {p: own for p, own in self._averages.items() if own[0] in ctx}
+        if not known:
+            raise oc.UninitializedError(
+                f"{self.name} has taken no step in this context, so that it has no averages"
+            )
         # A parameter of which no step is in the average is its own.
-        begun = [(p, average) for p, (average, count) in self._averages.items() if _is_counted(ctx, count)]
+        begun = [(p, average) for p, (average, count) in known.items() if count not in ctx or ctx[count]]
         values = {p: np.array(ctx[average]) for p, average in begun}
         before = {p: np.array(ctx[p]) for p in values}
         try:
@@ -400,17 +406,13 @@ def _plain(value: Any) -> Any:
     """
     if isinstance(value, list | tuple):
         return tuple(map(_plain, cast("Sequence[Any]", value)))
-    is_number = isinstance(value, np.integer | np.ndarray) and np.shape(cast("Any", value)) == ()
+    is_number = isinstance(value, np.number | np.ndarray) and np.shape(cast("Any", value)) == ()
     return cast("Any", value).item() if is_number else cast("Any", value)
 
 
 def _plain_values(options: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: _plain(value) for name, value in options.items()}
     return {name: as_rate(value) if name == "lr" else value for name, value in plain.items()}
-
-
-def _is_counted(ctx: oc.Context, count: oc.Tensor) -> bool:
-    return count in ctx and bool(ctx[count])
 
 
 def _has_value(memory: oc.Tensor) -> bool:

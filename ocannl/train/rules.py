@@ -188,6 +188,10 @@ def rprop(u: UpdateStep, *, etas: Pair, step_sizes: Pair) -> None:
     p -= oc.sign(turned) * size
 
 
+OF_NUMBERS = frozenset({rprop})
+"""Rules whose rate is a number, and no expression."""
+
+
 def muon(
     u: UpdateStep,
     *,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.program.location import user_location, warn_at
 
@@ -10,8 +12,16 @@ def warn_of_moved_rows(spec: str) -> None:
     """Warns of a spec whose result has `...` in a row where no operand has it, while it reduces that of
     another row.
     """
+    if (message := _message(spec)) is not None:
+        warn_at(user_location(), message)
+
+
+@lru_cache(maxsize=1024)
+def _message(spec: str) -> str | None:
     parsed = parse_spec(spec)
-    if (new := parsed.new_rows) and (reduced := parsed.reduced_rows):
-        what = f"{spec!r} reduces the `...` of the {reduced[0]} row; that of the {new[0]} row is another one"
-        way = "a row that moves has a name, as in `..r.. | a => a | ..r..`"
-        warn_at(user_location(), f"{what}, which no operand has: {way}")
+    if not (parsed.new_rows and parsed.reduced_rows):
+        return None
+    reduced, new = parsed.reduced_rows[0], parsed.new_rows[0]
+    what = f"reduces the `...` of the {reduced} row; that of the {new} row is another"
+    way = "a row that moves has a name, as in `..r.. | a => a | ..r..`"
+    return f"{spec!r} {what} one, which no operand has: {way}"

@@ -105,7 +105,9 @@ def transposed_in_strips(nest: NestOp, schedule: Schedule, target: TargetDescrip
     at a time.
     """
     accesses = [op for op in nest.body.block.ops if isinstance(op, LoadOp | StoreOp)]
-    if schedule.rows is None or schedule.lanes is None or len(accesses) != 2 or nest.clashing:
+    if schedule.rows is None or schedule.lanes is None or schedule.strips is not None or nest.clashing:
+        return schedule
+    if len(accesses) != 2 or any(op.regions for op in nest.body.block.ops):
         return schedule
     (source, copy), columns, rows = map(address_of, accesses), schedule.rows[0], schedule.lanes[0]
     innermost = rows.rpartition("*")[2]

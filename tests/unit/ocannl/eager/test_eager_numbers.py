@@ -13,6 +13,11 @@ from support.tensors import Array
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.program.eager.recorder import Recorder
+from ocannl.train import optimizers
+
+OPTIMIZERS = [
+    name for name, made in vars(optimizers).items() if getattr(made, "__module__", "") == optimizers.__name__
+]
 
 
 class TestNumbers:
@@ -239,6 +244,27 @@ class TestOptimizers:
                     np.testing.assert_allclose(w.numpy(), before[0] - rate * x.numpy())
                     np.testing.assert_allclose(b.numpy(), before[1] - rate / 2 * 3)
         assert len(set(map(id, codes))) == 2
+
+    def test_rates_that_change_are_exact_in_each_type(self):
+        a, b = (oc.param(n, np.ones(1, dtype)) for n, dtype in (("a", np.float32), ("b", np.float64)))
+        optimizer = train.sgd(0.1, count_each=True)
+        optimizer.step((a * a).sum())
+        optimizer.lr = 0.3
+        optimizer.step((a * a).sum())
+        optimizer.step((b * b).sum())
+        assert b.item() == 1 - 0.3 * 2
+        assert a.item() == np.float32(0.8) - np.float32(0.3) * np.float32(1.6)
+
+    @pytest.mark.sampled(4)
+    @pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name[0] != "_"])
+    def test_every_optimizer_takes_other_rates(self, name: str):
+        w, optimizer = oc.param("w", np.ones((2, 2)), output=2, input=2), getattr(train, name)(0.1)
+        x = oc.data(np.ones(2))
+        for rate in (0.1, 0.03, np.float32(0.07), 0.01):
+            optimizer.lr = rate
+            optimizer.step(((w @ x) ** 2).sum())
+        assert np.isfinite(w.numpy()).all()
+        assert (w.numpy() != 1).any()
 
     def test_a_norm_that_is_clipped_later(self):
         def change(optimizer: train.Optimizer, n: int) -> None:

@@ -263,6 +263,10 @@ def test_averages(common: Any):
         np.testing.assert_array_equal(model.ctx[model.w], values[t])
     with model.ctx, optimizer.averaged():
         np.testing.assert_allclose(model.w.numpy(), wanted, rtol=1e-14)
+    other = oc.Context.cpu()
+    other.init_params(model.loss)
+    with pytest.raises(oc.UninitializedError, match="no step in this context"), optimizer.averaged(other):
+        pass
 
 
 def test_routines_of_one_optimizer_share_its_memory():

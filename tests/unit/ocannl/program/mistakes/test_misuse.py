@@ -16,6 +16,7 @@ import pytest
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.program.mistakes.argument_types import fits
+from ocannl.program.types import final_types
 from ocannl.runtime.cuda.driver import CudaError
 from ocannl.runtime.cuda.nccl import NcclError
 
@@ -403,6 +404,11 @@ FROM_ELSEWHERE = (
 def test_errors_come_from_other_processes_as_they_were(error: oc.OcannlError):
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_a_transpose_infers_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(final_types, "_types_there", None)
+    assert isinstance((oc.param("w") @ oc.data(np.ones(3))).T, oc.Tensor)
 
 
 def test_a_transpose_that_changes_nothing_is_told(recwarn: pytest.WarningsRecorder):
