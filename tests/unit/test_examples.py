@@ -82,6 +82,7 @@ def trained_workers(mesh: oc.Mesh | None) -> diloco.Trained:
     return diloco.diloco(mesh, images[:400], shown[:400], images[400:], workers=4, rounds=2, epochs=2)
 
 
+@pytest.mark.exhaustive
 def test_workers_that_train_apart_are_those_of_one_device_and_send_little():
     one, several = (trained_workers(mesh) for mesh in (None, oc.Mesh({"workers": 4}, engine="threads")))
     np.testing.assert_allclose(several.losses, one.losses, rtol=0, atol=1e-12)
@@ -109,6 +110,7 @@ def test_workers_are_processes_too(capsys: pytest.CaptureFixture[str]):
     assert found.stdout == capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_the_character_model_learns_and_writes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -232,7 +234,7 @@ class TestCifar:
 
 def sampled_models() -> list[Any]:
     """Those that take the longest to compile are run by `-m exhaustive`."""
-    long = {"mlp", "lstm", "transformer"}
+    long = {"mlp", "batch_norm", "lstm", "transformer"}
     return [pytest.param(m, marks=pytest.mark.exhaustive) if m in long else m for m in makemore.MODELS]
 
 

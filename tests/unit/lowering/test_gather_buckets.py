@@ -151,6 +151,7 @@ def trained(ranks: int, compute: str | None) -> tuple[oc.Code, Mapping[str, NDAr
     return code, {"losses": losses} | {name: ctx[param] for name, param in oc.params(loss).items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_divided_layers_have_one_gather_and_one_scatter(ranks: int) -> None:

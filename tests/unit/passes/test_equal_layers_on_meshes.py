@@ -97,6 +97,7 @@ def test_layers_that_exchange_something_are_folded(recipe: str) -> None:
     assert moved(exchanges) == moved(plain) or gathered
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=2, deadline=None)
 @given(
     st.lists(st.sampled_from(PARTS), min_size=1, max_size=3),

@@ -26,6 +26,7 @@ def test_kernels_of_odd_sizes(side: str):
     assert "nothing was touched around" in found.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("side", SIDES)
 def test_what_is_beside_the_memory_cannot_be_read(side: str):

@@ -36,6 +36,7 @@ def expected(arrays: dict[str, Array]) -> Array:
     return weights @ v / weights.sum(1, keepdims=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arch", "features"), [("sm_90a", 64), ("sm_90", 64), ("sm_90a", 128)])
 def test_as_ptx(arch: str, features: int):
     """Tiles come in bulk, swizzled, and sums go on from what was scaled; without bank conflicts."""

@@ -82,7 +82,7 @@ def in_registers(step: oc.Routine) -> list[LaunchOp]:
     return [launch for launch in launches if "quarter" in launch.block.names]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", TOLERANCES)
 @pytest.mark.parametrize("gradients", [True, False])
 def test_as_on_a_cpu(kind: str, gradients: bool):

@@ -17,7 +17,7 @@ from ocannl.program.module.extract import extract
 Values = Mapping[str, NDArray[Any]]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("program", [perceptron, recurrent, divided_positions])
 def test_a_program_gives_on_a_mesh_what_it_gives_on_one_device(

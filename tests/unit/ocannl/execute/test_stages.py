@@ -149,6 +149,7 @@ def test_stages_beside_other_axes(
     check(program, made, shard, max(2, mesh.get("stage", 2)))
 
 
+@pytest.mark.exhaustive
 def test_each_stage_saves_what_it_holds(tmp_path: Path) -> None:
     mesh = oc.Mesh({"stage": 2}, microbatches=2, engine="threads", timeout=20)
     ctx = oc.Context.cpu(mesh=mesh)

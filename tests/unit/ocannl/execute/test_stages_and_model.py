@@ -68,6 +68,7 @@ def test_stages_beside_a_model_axis(axes: Mapping[str, int], microbatches: int) 
         np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.exhaustive
 def test_parameters_of_each_stage_are_divided() -> None:
     """So are those that follow. Layers sum over "model", gradients over "data"."""
     mesh = oc.Mesh({"stage": 2, "model": 2, "data": 2}, microbatches=2, engine="threads")

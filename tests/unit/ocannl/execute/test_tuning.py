@@ -112,6 +112,7 @@ def bad_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TileCost, "nest", same)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("bad_default", "made_up")
 def test_a_bad_default_is_improved_and_found_again():
     model = Model()

@@ -12,6 +12,7 @@ from ocannl.models import finetune, generate
 from ocannl.models.tokens import ends_of, tokenizer_of
 
 
+@pytest.mark.exhaustive
 def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys: Any):
     folder = folder_with_tokenizer(tmp_path / "model")
     with oc.Context.cpu():

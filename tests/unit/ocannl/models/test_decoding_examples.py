@@ -55,6 +55,7 @@ def test_speculative_decoding_has_the_distribution_of_the_model():
     np.testing.assert_allclose(counts / 4000, chances[0], atol=0.03)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("stop", [None, 7])
 def test_beam_search(models: Any, stop: int | None):

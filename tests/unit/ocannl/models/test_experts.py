@@ -55,6 +55,7 @@ def test_weights_of_experts_are_joined(tmp_path: Path):
         np.testing.assert_array_equal(params["layers.0.mlp.w_out"][k], own["2"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(oc.bfloat16, 0.1), ("q8_0", 0.1)])
 def test_fewer_bits(tmp_path: Path, dtype: Any, tolerance: float):

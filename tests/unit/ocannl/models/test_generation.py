@@ -52,6 +52,7 @@ def test_arrays_of_other_libraries_are_arrays(model: Any, best: Any):
     np.testing.assert_array_equal(found, best[:, :10])
 
 
+@pytest.mark.exhaustive
 def test_prompts_of_different_lengths(model: Any, best: Any):
     short, long = oc.generate(model, [IDS[0, :3], IDS[1]], max_new=12, temperature=0)
     np.testing.assert_array_equal(long, best[1])

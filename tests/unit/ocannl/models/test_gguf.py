@@ -84,6 +84,7 @@ def files(folder: Path) -> tuple[Path, Path]:
     return path, write_model(folder / "folder", CONFIG, arrays)
 
 
+@pytest.mark.exhaustive
 def test_scores_are_those_of_the_decoded_weights(tmp_path: Path):
     found: list[Array] = []
     for place in files(tmp_path):

@@ -201,6 +201,7 @@ def test_settings_that_no_model_has_are_told(tmp_path: Path, settings: dict[str,
         oc.models.load(tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_quantized_weights_are_near_to_those_of_the_file(tmp_path: Path):
     config = {**GPT2, "n_embd": 64}
     weights = gpt2_weights(config)

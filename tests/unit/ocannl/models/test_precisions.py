@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 import ocannl as oc
@@ -30,6 +31,7 @@ def scores(ctx: oc.Context, compute: Any) -> tuple[str, NDArray[Any]]:
     return routine.ir("infer-precisions"), ctx[result].astype(np.float32)
 
 
+@pytest.mark.exhaustive
 def test_what_is_used_in_bf16_stays_in_bf16():
     """Rotary positions give bf16 as well, so that products are of bf16 in all layers."""
     text, found = scores(oc.Context.cpu(1), oc.bfloat16)

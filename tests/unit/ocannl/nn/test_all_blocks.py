@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
+import pytest
 from support.nn import tables
 from support.nn.tables import fresh
 
@@ -38,5 +39,6 @@ def called_by_tables() -> set[str]:
     return {code.co_qualname.split(".")[0] for code in called if code.co_filename.startswith(SOURCES)}
 
 
+@pytest.mark.exhaustive
 def test_every_block_is_checked():
     assert BLOCKS - called_by_tables() == set()

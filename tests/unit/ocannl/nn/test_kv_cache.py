@@ -19,7 +19,7 @@ def attention(**how: Any):
     return nn.multi_head_attention(num_heads=4, num_kv_heads=2, d_k=4, d_v=6, out_dim=8, **how)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("rotate", [False, True])
 @pytest.mark.parametrize("steps", [[1] * 9, [4, 1, 1, 3]])
 def test_positions_in_turn_are_those_at_once(rotate: bool, steps: list[int]):

@@ -105,6 +105,7 @@ def test_scores_that_no_cache_holds_are_kept_nowhere(element: str) -> None:
     assert len(step.schedule().splitlines()) == 2  # a title, and one kernel
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("added", [False, True], ids=["chosen", "added"])
 def test_rows_that_have_seen_only_masked_scores(added: bool) -> None:
     """Masked scores are large, so that their products with a factor are rounded by much more than 1."""

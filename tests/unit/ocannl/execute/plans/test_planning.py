@@ -44,7 +44,7 @@ def test_data_parallel_training_sums_each_gradient_once(ranks: int) -> None:
     assert plan.engine_sent <= plan.sent * (1.25 if ranks > 512 else 1.02)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_tensor_parallel_layers_have_two_sums_in_each_direction(ranks: int) -> None:
     """Shoeybi et al., "Megatron-LM" (2019); 8bsh(t - 1)/t numbers a layer (Narayanan et al., 2021)."""

@@ -35,6 +35,7 @@ def test_stages_send_activations_forward_and_their_gradients_back_and_nothing_el
     assert "33.3 % of a run (the bubble)" in str(plan)
 
 
+@pytest.mark.exhaustive
 def test_each_stage_has_its_parameters_moments_and_gradients():
     whole, plan = plan_of(1, 4), plan_of(2, 4)
     for own in plan.stage_memory:

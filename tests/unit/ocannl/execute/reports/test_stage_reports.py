@@ -31,6 +31,7 @@ def compiled(*, trace: bool = False, check_nans: bool = False) -> tuple[oc.Conte
     return ctx, loss, step
 
 
+@pytest.mark.exhaustive
 def test_a_profile_has_the_times_of_all_stages(tmp_path: Path) -> None:
     ctx, loss, step = compiled()
     step()

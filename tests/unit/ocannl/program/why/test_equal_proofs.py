@@ -115,7 +115,7 @@ def operations(x: oc.Tensor) -> dict[str, Callable[[oc.Tensor], oc.Tensor]]:
     }
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @example(["joined", "cut", "layer"], 2)
 @given(st.lists(st.sampled_from([*operations(oc.constant(0.0))]), min_size=1, max_size=3), st.integers(1, 7))
 def test_random_programs(names: list[str], often: int):

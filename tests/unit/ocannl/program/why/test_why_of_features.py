@@ -89,7 +89,7 @@ def generated(folder: Path) -> None:
 
 
 WHOLE = pytest.param(decoder, marks=pytest.mark.exhaustive)
-PROGRAMS = [layer, WHOLE, scan, lstm, condition, quantized, sharded]
+PROGRAMS = [scan, WHOLE, layer, lstm, condition, quantized, sharded]
 
 
 @cache
