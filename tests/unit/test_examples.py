@@ -262,12 +262,14 @@ def test_the_heat_equation_has_its_solution():
     np.testing.assert_allclose(pinn.heat_equation(solution, x).numpy(), 0, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_a_network_learns_the_heat_equation():
     trained = pinn.main(["--steps", "400", "--points", "32", "--width", "16", "--rate", "0.02"])
     assert np.mean(trained.losses[-10:]) < trained.losses[0] / 10
     assert trained.error < 0.1
 
 
+@pytest.mark.exhaustive
 def test_an_autoencoder_learns():
     trained = vae.main(["--epochs", "4", "--hidden", "16", "--latent", "2", "--rate", "0.01"])
     assert trained.losses[-1] < trained.losses[0] - 2

@@ -123,6 +123,7 @@ def test_odd_sizes(x: str, w: str, only: Any):
     check(module, sizes, "bf16", x, w, apart=True)
 
 
+@pytest.mark.exhaustive
 def test_products_in_flight(only: Any):
     """Those of a step go on in the next one; a stage that they read is not overwritten."""
     only(WARPGROUP_TILES[-1])

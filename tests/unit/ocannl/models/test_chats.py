@@ -95,6 +95,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path):
         oc.models.chat_prompt(tmp_path / "modle", MESSAGES)
 
 
+@pytest.mark.exhaustive
 def test_a_chat_is_written_on(tmp_path: Path):
     folder = folder_with(tmp_path / "model", "{% for m in messages %}{{ m.content }}.{% endfor %}")
     options = ["--max-new", "5", "--temperature", "0"]

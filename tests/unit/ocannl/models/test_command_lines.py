@@ -77,6 +77,7 @@ def test_characters_that_later_ones_change(capsys: Any):
     assert capsys.readouterr().out.endswith("\N{EURO SIGN}x\n")
 
 
+@pytest.mark.exhaustive
 def test_activations_are_rounded_on_request(tmp_path: Path):
     folder = folder_with_tokenizer(tmp_path / "model")
     options = ["--max-new", "6", "--temperature", "0", "--dtype", "int8", "--activations", "int8"]

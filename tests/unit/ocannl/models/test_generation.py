@@ -111,6 +111,7 @@ def test_ids_are_written_at_once(
     assert found == runs
 
 
+@pytest.mark.exhaustive
 def test_seeds_are_reproducible(model: Any):
     how = {"max_new": 8, "temperature": 1.5}
     one, again, other = (oc.generate(model, IDS, seed=seed, **how) for seed in (1, 1, 2))
