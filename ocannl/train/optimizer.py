@@ -197,8 +197,12 @@ class Optimizer(NamesApart):
         return at_once(code)
 
     def _rates(self) -> Rates:
+        """The learning rates as they are now. Raises `ArgumentError` for what can be none."""
         given = {pattern: options["lr"] for pattern, options in self.groups.items() if "lr" in options}
-        return {of: as_rate(_plain(rate)) for of, rate in {None: self.lr, **given}.items()}
+        rates = {of: as_rate(_plain(rate)) for of, rate in {None: self.lr, **given}.items()}
+        for rate in rates.values():
+            check_option(self.name, "lr", rate, lr=True)
+        return rates
 
     def _settings(self, rates: Rates) -> tuple[Any, ...]:
         """All that may be set and that code depends on, as it is now."""

@@ -255,6 +255,17 @@ class TestOptimizers:
         assert b.item() == 1 - 0.3 * 2
         assert a.item() == np.float32(0.8) - np.float32(0.3) * np.float32(1.6)
 
+    @pytest.mark.parametrize("rate", [-0.5, float("nan"), 10**400, "0.1"], ids=lambda rate: str(rate)[:4])
+    def test_rates_that_are_set_are_checked(self, rate: Any):
+        w, optimizer = oc.param("w", np.ones(1)), train.sgd(0.1, groups={"w": {"lr": 0.1}})
+        optimizer.step((w * w).sum())
+        before = w.item()
+        for of_group, of_others in ((rate, 0.1), (0.1, rate)):
+            optimizer.groups["w"]["lr"], optimizer.lr = of_group, of_others
+            with pytest.raises(oc.ArgumentError, match="lr of sgd is"):
+                optimizer.step((w * w).sum())
+        assert w.item() == before
+
     @pytest.mark.sampled(4)
     @pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name[0] != "_"])
     def test_every_optimizer_takes_other_rates(self, name: str):
